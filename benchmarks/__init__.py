@@ -1,1 +1,1 @@
-"""Measure seqcore beside what people use today: `python -m benchmarks`, or `pytest benchmarks`."""
+"""Measure seqcore beside what people use today: `python -m benchmarks`, and `python -m benchmarks matrix`."""

@@ -1,4 +1,7 @@
-"""Print how the ratios compare to their targets: `python -m benchmarks [--only PATTERN] [--quick]`."""
+"""Print how the ratios compare to their targets: `python -m benchmarks [--only PATTERN] [--quick]`.
+
+`python -m benchmarks matrix` measures every public call instead.
+"""
 
 import argparse
 import json
@@ -9,7 +12,7 @@ import sys
 
 import seqcore
 
-from . import container, embedded, exported, files, loaders, maps, models, ragged, storage  # noqa: F401  (rows)
+from . import container, embedded, exported, files, loaders, maps, matrix, models, ragged, storage  # noqa: F401  (rows)
 from .chart import as_ratio, as_value, draw
 from .declare import CASES, optional
 from .measure import measure
@@ -93,7 +96,23 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
+def parse_matrix(arguments):
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks matrix", description="Every public call beside the best other way."
+    )
+    parser.add_argument("--only", metavar="PATTERN", default="", help="only the cells whose title matches")
+    parser.add_argument("--quick", action="store_true", help="up to 10,000 elements, fewer rounds")
+    parser.add_argument("--json", metavar="FILE", dest="json_file", help="write the numbers as well")
+    parser.add_argument("--markdown", metavar="FILE", help="write the table as well")
+    parser.add_argument("--against", metavar="FILE", help="print what has moved since the run that wrote it")
+    return parser.parse_args(arguments)
+
+
 def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["matrix"]:
+        matrix.main(**vars(parse_matrix(arguments[1:])))
+        return
     options = parse(arguments)
     chosen = [case for case in CASES if re.search(options.only, case.title, re.IGNORECASE)]
     if not chosen:

@@ -3,6 +3,7 @@
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,6 +56,50 @@ def windows():
         OURS: Side(lambda: seq.windows(1)),
         "two copies of 1,000,000 offsets": Side(lambda: (offsets.copy(), offsets.copy())),
     }
+
+
+@case("windows of 2 rows of 20,000 separate arrays", Limit("a comprehension of slices", 1.2))
+def windows_of_arrays():
+    arrays = [floats(length) for length in generator().integers(1, 9, 20_000)]
+    seq = sq.TensorSequence(arrays)
+    return {
+        OURS: Side(lambda: seq.windows(2)),
+        "a comprehension of slices": Side(
+            lambda: [array[i : i + 2] for array in arrays for i in range(0, len(array), 2)]
+        ),
+    }
+
+
+@case("truncate 20,000 separate arrays to 2 rows", Limit("a comprehension of slices", 1.2))
+def truncate_arrays():
+    arrays = [floats(length) for length in generator().integers(1, 9, 20_000)]
+    seq = sq.TensorSequence(arrays)
+    return {
+        OURS: Side(lambda: seq.truncate(2)),
+        "a comprehension of slices": Side(lambda: [array[:2] for array in arrays]),
+    }
+
+
+@case("TensorSequence of 10,000 object arrays of 10 strings", Limit("np.array of each", 2))
+def object_arrays():
+    words = np.array([f"w{i}" for i in range(100_000)], object)
+    arrays = [words[i : i + 10] for i in range(0, len(words), 10)]
+    return {
+        OURS: Side(lambda: sq.TensorSequence(arrays)),
+        "np.array of each": Side(lambda: [np.array(array) for array in arrays]),
+    }
+
+
+@case("tolist() of 100,000 x 1 to 19 float32", Limit("slices of values().tolist()", 1.2))
+def as_lists():
+    lengths = generator().integers(1, 20, COUNT)
+    seq = sq.TensorSequence.from_lengths(floats(lengths.sum()), lengths)
+
+    def slices():
+        numbers, offsets = seq.values().tolist(), seq.offsets().tolist()
+        return [numbers[i:j] for i, j in pairwise(offsets)]
+
+    return {OURS: Side(seq.tolist), "slices of values().tolist()": Side(slices)}
 
 
 @case("windows of 8: of 500,000 x 1 to 19, shuffled", Limit("two copies of as many offsets", 10))

@@ -301,11 +301,41 @@ class Columns(NamesOfColumns):
         See Also
         --------
         seqcore.save : The errors, and data that is larger than memory.
-        seqcore.load : Memory-map the file.
+        load : Memory-map the file.
         """
         from seqcore.files import save
 
         save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[Any] | bytes | Sequence[str | os.PathLike[Any] | bytes]) -> Self:
+        """Memory-map files and return their columns, also of files with a single one.
+
+        Parameters
+        ----------
+        path : str, os.PathLike, or list of them
+            The path of a file, a folder or a pattern, as `seqcore.load` takes it.
+
+        Returns
+        -------
+        Columns
+            The columns under their names. The column of a file that `seqcore.save` wrote from a sequence is
+            called `tensors`, and so is that of a Megatron pair.
+
+        See Also
+        --------
+        seqcore.load : The errors, and which data is read at once.
+
+        Examples
+        --------
+        >>> import seqcore as sq
+        >>> sq.save("words.arrow", [["to", "be"], ["or"]])
+        >>> sq.Columns.load("words.arrow")
+        <Columns of 2 rows: tensors string sequence>
+        """
+        from seqcore.files import load_columns
+
+        return cls.of(*load_columns(path))
 
     def __arrow_c_schema__(self) -> object:
         """Return the type of the table that `__arrow_c_stream__` exports, as a capsule."""
@@ -454,6 +484,10 @@ def _got_instead(columns: Any) -> str:
         return f"a {kind}: Columns.from_arrow(...) takes a table of pandas, Polars, pyarrow or DuckDB"
     if isinstance(columns, list | tuple) and columns and isinstance(columns[0], Mapping):
         return f"a {kind} of rows: pass {{name: [row[name] for row in rows] for name in rows[0]}}"
+    if isinstance(columns, list | tuple) and columns and isinstance(columns[0], tuple):
+        return f"a {kind} of tuples: pass dict(...) of pairs of a name and a column"
+    if isinstance(columns, np.ndarray) and columns.dtype.names is not None:
+        return "a structured array: pass {name: array[name] for name in array.dtype.names}"
     return got(columns)
 
 

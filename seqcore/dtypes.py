@@ -82,8 +82,8 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
             return _bfloat16()
     given = numpy_type(dtype)
     if given is None:
-        name = str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else ""
-        if name in ELEMENT_TYPES or name == "bfloat16":
+        name = name_in_pytorch(dtype)
+        if name:
             raise TypeError(f"{shown(dtype)} is PyTorch's dtype: pass {name!r}")
         raise TypeError(f"{shown(dtype)} is not an element type: expected one of {_names()}")
     if given.kind in "UT":
@@ -100,6 +100,12 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
             "array.dtype.names})"
         )
     raise TypeError(f"{given.name} is not an element type: expected one of {_names()}")
+
+
+def name_in_pytorch(dtype: object) -> str:
+    """Return the name of the element type that a dtype of PyTorch stands for, or an empty string."""
+    name = str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else ""
+    return name if name in ELEMENT_TYPES or name == "bfloat16" else ""
 
 
 def numpy_type(dtype: object) -> np.dtype[Any] | None:

@@ -143,7 +143,25 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     >>> sq.load(["words.arrow", "words.arrow"]).lengths()
     array([2, 1, 2, 1])
     """
-    from seqcore._files.reading import read_all, read_columns
+    if column is None:
+        columns, inner = load_columns(path)
+        return next(iter(columns.values())) if len(columns) == 1 else Columns.of(columns, inner)
+    if not isinstance(column, str):
+        raise TypeError(f"column must be a str or None, got {got(column)}")
+    from seqcore._files.reading import read_all
+
+    return read_all(_files_at(path), column)
+
+
+def load_columns(path: _Path | Sequence[_Path]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns of files by name, for `Columns.load`, and the shapes of the rows of arrays."""
+    from seqcore._files.reading import read_columns
+
+    return read_columns(_files_at(path))
+
+
+def _files_at(path: Any) -> list[Any]:
+    """Return the paths of the files that a path, a list of paths, a folder or a pattern stands for."""
     from seqcore._files.sources import files_of
 
     paths = list(path) if isinstance(path, list | tuple) else [path]
@@ -152,10 +170,4 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     for one in paths:
         if not isinstance(one, str | bytes | os.PathLike):
             raise TypeError(f"path must be a str or os.PathLike, or a list of them, got {got(one)}")
-    if column is not None and not isinstance(column, str):
-        raise TypeError(f"column must be a str or None, got {got(column)}")
-    paths = [file for one in paths for file in files_of(one)]
-    if column is not None:
-        return read_all(paths, column)
-    columns, inner = read_columns(paths)
-    return columns[None] if None in columns else Columns.of(columns, inner)
+    return [file for one in paths for file in files_of(one)]

@@ -9,7 +9,7 @@ import numpy as np
 from seqcore._arguments.integers import LONGEST, as_count, integer, integers, within_64_bits
 from seqcore._arguments.other_names import NamesOfColumns
 from seqcore._arguments.protocols import is_of
-from seqcore._arguments.shown import shown, shown_number
+from seqcore._arguments.shown import got, shown, shown_number
 from seqcore.core.sequence import TensorSequence
 from seqcore.core.training import STRATEGIES, narrowed, packed
 
@@ -101,6 +101,12 @@ def as_lengths(lengths: TensorSequence[Any] | Integers) -> NDArray[np.int64]:
         names, kinds = [*inner], [*inner.values()]
         name = names[kinds.index(None) if None in kinds else 0]
         raise TypeError(f"lengths must be a sequence or integers, got Columns: pass columns[{name!r}]")
+    first: Any = lengths[0] if isinstance(lengths, list | tuple) and lengths else 0
+    if isinstance(first, list | tuple) or getattr(first, "ndim", False):
+        raise ValueError(
+            f"lengths must be a sequence or integers, got a {type(lengths).__name__} whose first item is "
+            f"{got(first)}: pass TensorSequence(arrays)"
+        )
     if isinstance(lengths, range):  # which may be of any length
         lengths = np.arange(lengths.start, lengths.stop, lengths.step)
     given = integers("lengths", lengths)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 
 from seqcore._arguments.integers import as_count, boolean
 from seqcore._arguments.protocols import is_of
-from seqcore._arguments.shown import got, shown
+from seqcore._arguments.shown import got, prefixed, shown, shown_error
+from seqcore._arguments.tensors import as_tensor
 from seqcore.columns import Columns
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
@@ -96,6 +98,9 @@ class PadCollate:
         ------
         ValueError
             If rows differ in their names, a mask has the name of a column, or an option names no sequence.
+        TypeError
+            If rows are tuples, whose values have no names, or values are neither tensors, numbers nor
+            strings, or differ in dtype.
         """
         columns = _columns_of(batch)
         sequences = [name for name, column in columns.items() if isinstance(column, TensorSequence)]
@@ -110,13 +115,14 @@ class PadCollate:
                 out[name] = column.tolist()
                 continue
             dtype, asked = _dtypes(_option(self.dtype, name, None), column)
-            padded, mask = column.to_padded(
-                _option(self.padding_value, name, 0),
-                side=self.side,
-                multiple_of=self.multiple_of,
-                dtype=dtype,
-                return_mask=True,
-            )
+            with _naming(name):
+                padded, mask = column.to_padded(
+                    _option(self.padding_value, name, 0),
+                    side=self.side,
+                    multiple_of=self.multiple_of,
+                    dtype=dtype,
+                    return_mask=True,
+                )
             out[name] = _tensor(padded, asked)
             if self.mask:
                 _check_collision(f"{name}_mask", columns)
@@ -177,6 +183,9 @@ class PackCollate:
         ValueError
             If rows differ in their names, sequences in their lengths, or there are none, or a column has a
             name that is needed.
+        TypeError
+            If rows are tuples, whose values have no names, or values are neither tensors, numbers nor
+            strings, or differ in dtype.
         """
         columns = _columns_of(batch)
         sequences = {name: column for name, column in columns.items() if isinstance(column, TensorSequence)}
@@ -198,7 +207,8 @@ class PackCollate:
                     "each row, or use PadCollate"
                 )
             dtype, asked = _dtypes(_option(self.dtype, name, None), column)
-            values = column.values()
+            with _naming(name):
+                values = column.values()
             out[name] = _tensor(values if dtype is None else values.astype(dtype), asked)
         out["cu_seqlens"] = _tensor(first.offsets("int32"))
         out["max_seqlen"] = int(lengths.max(initial=0))
@@ -217,20 +227,45 @@ def _columns_of(batch: Any) -> dict[str, Any]:
     if not batch:
         raise ValueError("the batch has no rows")
     if not isinstance(batch[0], Mapping):
-        return {"values": _column(batch)}
+        for i, row in enumerate(batch):
+            _refuse_fields(i, row)
+        return {"values": _column("values", batch)}
     names = [*batch[0]]
     for i, row in enumerate(batch):
         if not isinstance(row, Mapping) or row.keys() != batch[0].keys():
             raise ValueError(f"row {i} is {shown(row)}, but row 0 has {', '.join(map(repr, names))}")
-    return {name: _column([row[name] for row in batch]) for name in names}
+    return {name: _column(name, [row[name] for row in batch]) for name in names}
 
 
-def _column(values: Any) -> Any:
-    if all(np.ndim(value) == 0 for value in values):
-        if all(isinstance(value, torch.Tensor) for value in values):
-            return torch.stack(list(values))
-        return np.asarray(values, dtype=object if isinstance(values[0], str) else None)
-    return TensorSequence(values)
+def _refuse_fields(i: int, row: Any) -> None:
+    """Raise the error for a row of several values without names, which is not one element."""
+    arrays = (np.ndarray, np.generic, torch.Tensor, TensorSequence)
+    if isinstance(row, tuple) or (isinstance(row, list) and any(isinstance(item, arrays) for item in row)):
+        raise TypeError(
+            f"row {i} is a {type(row).__name__} of {len(row)} values: give them names, for example return "
+            '{"x": x, "y": y} from the data set, or make it Columns({"x": ..., "y": ...})'
+        )
+
+
+def _column(name: str, values: Any) -> Any:
+    """Return the values of a column as an array if all have rank 0, otherwise as a sequence."""
+    # Not np.ndim of a list, which makes an array of it, and fails for ragged ones.
+    is_array = not any(isinstance(value, list | tuple) or np.ndim(value) for value in values)
+    if is_array and all(isinstance(value, torch.Tensor) for value in values):
+        return torch.stack(list(values))
+    with _naming(name):
+        return as_tensor(list(values), at="the column") if is_array else TensorSequence(values)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Name the column in errors."""
+    try:
+        yield
+    except OverflowError as error:
+        raise OverflowError(f"column {name!r}: {shown_error(error)}") from error
+    except (TypeError, ValueError) as error:
+        raise prefixed(f"column {name!r}", error) from error
 
 
 def _flat(seq: TensorSequence[Any]) -> Any:

@@ -24,7 +24,20 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # -- attributes ----------------------------------------------------------------------------------------
 
 _REDUCED = ("sum", "prod", "mean", "std", "var", "min", "max", "any", "all", "argmin", "argmax")
-_OF_EACH = ("abs", "diff", "exp", "log", "median", "round", "sqrt", "transpose")
+_OF_EACH = (
+    "abs",
+    "conj",
+    "diff",
+    "exp",
+    "imag",
+    "log",
+    "median",
+    "real",
+    "round",
+    "sqrt",
+    "squeeze",
+    "transpose",
+)
 _PADDED = ("densify", "pad", "pad_sequence", "to_dense", "to_padded_tensor", "to_tensor", "padded")
 
 _CASTS = {"double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64"}
@@ -48,13 +61,22 @@ SEQUENCE: dict[str, str] = {
     **dict.fromkeys(("shuffle", "sample"), "seq[np.random.permutation(len(seq))]"),
     "shape": f"seq.shapes for the shape of each element, {_LENGTHS}",
     **dict.fromkeys(("dim", "ndim"), "seq[0].ndim; ranks may differ"),
-    "size": f"len(seq) for the number of elements, {_LENGTHS}, seq.lengths().sum() for their sum",
+    **dict.fromkeys(("clone", "detach"), "seq.copy()"),
+    "contiguous": "seq.compact(), which changes the sequence itself",
+    "repeat": "seq[np.repeat(np.arange(len(seq)), 2)]",
+    "tobytes": "seq.values().tobytes()",
+    **dict.fromkeys(
+        ("size", "numel"),
+        f"len(seq) for the number of elements, {_LENGTHS}, seq.lengths().sum() for their sum",
+    ),
     **dict.fromkeys(("len", "length", "num_elements"), f"len(seq) for the number of elements, {_LENGTHS}"),
     **dict.fromkeys(("row_lengths", "counts"), "seq.lengths()"),
     **dict.fromkeys(("row_splits", "row_offsets", "indptr"), "seq.offsets()"),
-    **dict.fromkeys(("flat", "flat_values", "flatten", "ravel", "content"), "seq.values()"),
+    **dict.fromkeys(("flat", "flat_values", "flatten", "ravel", "content", "explode"), "seq.values()"),
     **dict.fromkeys(("reshape", "view"), "sequence_map(lambda a: a.reshape(-1), seq) for each element"),
-    "T": "sequence_map(np.transpose, seq) for each element",
+    **dict.fromkeys(
+        ("T", "mT", "permute", "swapaxes", "t"), "sequence_map(np.transpose, seq) for each element"
+    ),
     "clip": "sequence_map(lambda a: a.clip(0, 1), seq) for each element",
     **dict.fromkeys(("cat", "concat", "concatenate", "join"), "concat_from_sequence(seq, 0)"),
     "stack": "concat_from_sequence(seq, 0, new_axis=1), or seq.to_padded() for elements of different shapes",
@@ -62,10 +84,10 @@ SEQUENCE: dict[str, str] = {
         ("to_numpy", "numpy", "array", "asarray"), f"np.asarray(seq) for elements of one shape, {_STACKS}"
     ),
     **dict.fromkeys(
-        ("to_torch", "torch", "to", "cuda", "cpu"),
+        ("to_torch", "torch", "to", "cuda", "cpu", "device", "pin_memory", "requires_grad"),
         "torch.from_numpy(seq.to_padded()), or torch.tensor(seq.values()) for elements joined along axis 0",
     ),
-    **dict.fromkeys(("to_list", "to_pylist"), "seq.tolist()"),
+    **dict.fromkeys(("item", "to_list", "to_pylist"), "seq.tolist()"),
     "to_arrow": "pyarrow.array(seq)",
     "to_pandas": "pandas.Series(list(seq))",
     "unbind": "list(seq)",
@@ -73,7 +95,7 @@ SEQUENCE: dict[str, str] = {
     **dict.fromkeys(("delete", "drop"), "seq.erase(position), or del seq[indices]"),
     **dict.fromkeys(("take", "select", "index_select"), "seq[indices]"),
     **dict.fromkeys(("first", "last"), "seq.take_rows(0) or seq.take_rows(-1)"),
-    **dict.fromkeys(("chunk", "unfold", "sliding_window_view"), "seq.windows(4)"),
+    **dict.fromkeys(("chunk", "split", "unfold", "sliding_window_view"), "seq.windows(4)"),
     **dict.fromkeys(("loc", "iloc", "at"), "seq[position]"),
     "head": "seq[:5]",
     "tail": "seq[-5:]",
@@ -90,7 +112,12 @@ COLUMNS: dict[str, str] = {
     "num_columns": "len(columns.names)",
     "values": "[columns[name] for name in columns.names]",
     "to_dict": "dict(columns)",
-    **dict.fromkeys(("map", "apply", "assign", "add_column"), 'columns | {"name": column}'),
+    **dict.fromkeys(
+        ("map", "apply", "assign", "add_column", "insert", "join", "merge", "update"),
+        'columns | {"name": column}',
+    ),
+    "copy": "columns[:]",
+    "dtype": "columns.dtypes",
     **dict.fromkeys(("concat", "concatenate", "append", "extend"), "columns + columns"),
     **dict.fromkeys(("select_columns", "get_columns"), 'columns[["tokens", "label"]]'),
     **dict.fromkeys(("filter", "query"), "columns[mask], one bool for each row"),
@@ -101,7 +128,7 @@ COLUMNS: dict[str, str] = {
     "head": "columns[:5]",
     "tail": "columns[-5:]",
     **dict.fromkeys(
-        ("drop", "remove_columns"),
+        ("drop", "pop", "remove_columns"),
         'Columns({name: columns[name] for name in columns.names if name != "label"})',
     ),
     **dict.fromkeys(
@@ -110,7 +137,7 @@ COLUMNS: dict[str, str] = {
     ),
     **dict.fromkeys(("to_arrow", "to_table"), "pyarrow.table(columns)"),
     "to_pandas": "pyarrow.table(columns).to_pandas()",
-    "to_list": "list(columns)",
+    **dict.fromkeys(("iterrows", "itertuples", "to_list"), "list(columns)"),
     **dict.fromkeys(
         ("collate", "set_format", "to", "to_torch", "with_format"),
         'torch.from_numpy(columns["tokens"].to_padded()) for a sequence, torch.tensor(columns["label"]) for '
@@ -127,20 +154,38 @@ SAMPLER: dict[str, str] = {
 
 MODULE: dict[str, str] = {
     **dict.fromkeys(
-        ("array", "asarray", "from_list", "from_iter", "ragged", "constant"), "TensorSequence([[1, 2], [3]])"
+        (
+            *("array", "asarray", "from_list", "from_iter", "ragged", "constant"),
+            *("ListArray", "RaggedTensor", "nested_tensor"),
+        ),
+        "TensorSequence([[1, 2], [3]])",
     ),
-    **dict.fromkeys(("concat", "concatenate", "cat", "join"), "concat_from_sequence(seq, 0)"),
+    **dict.fromkeys(
+        ("concat", "concatenate", "cat", "hstack", "join", "vstack"), "concat_from_sequence(seq, 0)"
+    ),
     "stack": "concat_from_sequence(seq, 0, new_axis=1)",
     **dict.fromkeys(("split", "array_split"), "split_to_sequence(array, 2)"),
+    **dict.fromkeys(("unbind", "unstack"), "split_to_sequence(array, keepdims=0)"),
     "from_numpy": "split_to_sequence(array) for rows, TensorSequence(arrays) for a list of arrays",
     "from_arrow": "TensorSequence.from_arrow(array)",
-    **dict.fromkeys(("pad", "pad_sequence"), "seq.to_padded()"),
+    "from_lengths": "TensorSequence.from_lengths(values, lengths)",
+    "from_offsets": "TensorSequence.from_offsets(values, offsets)",
+    "from_padded": "TensorSequence.from_padded(padded, lengths)",
+    **dict.fromkeys(("pad", "pad_sequence", "to_padded"), "seq.to_padded()"),
+    **dict.fromkeys(("pack_padded_sequence", "pack_sequence"), "seq.values() and seq.offsets()"),
+    **dict.fromkeys(("empty", "zeros"), 'sequence_empty("float32")'),
+    "windows": "seq.windows(4)",
     "map": "sequence_map(function, seq)",
     **dict.fromkeys(("read", "open"), "load(path)"),
     "write": "save(path, seq)",
     **dict.fromkeys(("Dataset", "DataFrame", "Table"), 'Columns({"tokens": seq})'),
     "Sequence": "TensorSequence(arrays)",
     "onnx": "import seqcore.onnx first",
+    "torch": "import seqcore.torch first",
+    **dict.fromkeys(
+        ("DataLoader", "PackCollate", "PadCollate", "collate", "default_collate"),
+        "from seqcore.torch import PadCollate, PackCollate, for PyTorch's DataLoader",
+    ),
 }
 
 
@@ -319,6 +364,9 @@ KEYWORDS: dict[str, dict[str, str]] = {
     },
 }
 
+# The arguments that PyTorch's class of the same name takes behind the first.
+_AS_IN_PYTORCH: dict[str, tuple[str, ...]] = {"BatchSampler": ("batch_size", "drop_last")}
+
 # The parameters that may not be given by position, in the order of the signature; the tests compare it.
 _ONLY_BY_NAME: dict[str, tuple[str, ...]] = {
     "to_padded": ("side", "shape", "multiple_of", "truncate", "dtype", "return_mask", "out"),
@@ -374,7 +422,9 @@ def explains_arguments(function: _Function) -> _Function:
     name = function.__qualname__.removesuffix(".__init__")
     constructs = name != function.__qualname__
     by_position = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    only_by_name = tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
+    only_by_name = _AS_IN_PYTORCH.get(
+        name, tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
+    )
     known = {one.name for one in parameters}
     takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
 

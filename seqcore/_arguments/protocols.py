@@ -77,7 +77,9 @@ def _from_array(value, kind, name):
     except (TypeError, RuntimeError) as error:  # PyTorch has either, CuPy the first, JAX the second
         if not hasattr(value, "__dlpack__"):
             raise  # raised by a class of the user's
-        raise UnreadableTensorError(f"NumPy can't read {name}, a {kind}: {shown_error(error)}") from error
+        nested = getattr(value, "is_nested", False) is True
+        reason = "it is nested, and tensor.unbind() has its elements" if nested else shown_error(error)
+        raise UnreadableTensorError(f"NumPy can't read {name}, a {kind}: {reason}") from error
     if array.dtype == object and array.size and isinstance(array[(0,) * array.ndim], np.ndarray):
         raise TypeError(
             f"{name} is a {kind} whose items are arrays: TensorSequence(list(x)) makes each an element; for "

@@ -155,6 +155,15 @@ def _form(how, dtype, asked):
 _known_form = functools.lru_cache(_form)  # of a few reductions and dtypes, which takes most of a short call
 
 
+# The ufuncs that give the running results of other functions.
+_RUNNING = {
+    **dict.fromkeys(("add", "cumulative_sum", "sum"), ": use np.add"),
+    **dict.fromkeys(("cumulative_prod", "multiply", "prod"), ": use np.multiply"),
+    **dict.fromkeys(("amax", "cummax", "max", "maximum"), ": use np.maximum"),
+    **dict.fromkeys(("amin", "cummin", "min", "minimum"), ": use np.minimum"),
+}
+
+
 def accumulation_of(how, dtype, asked):
     """Return the ufunc of running results, and the dtype that its `accumulate` gives for elements of a dtype.
 
@@ -164,10 +173,12 @@ def accumulation_of(how, dtype, asked):
         If it is not a ufunc of two numbers, or doesn't fit the dtypes.
     """
     ufunc = np.add if how is np.cumsum else np.multiply if how is np.cumprod else how
-    if not isinstance(ufunc, np.ufunc):
+    if not isinstance(ufunc, np.ufunc) or not _is_binary(ufunc):
+        named = how if isinstance(how, str) else getattr(how, "__name__", None)
+        remedy = _RUNNING.get(named, "") if type(named) is str else ""
         raise TypeError(
             "ufunc must be a ufunc of two arguments, such as np.add, or np.cumsum or np.cumprod, got "
-            f"{got(how)}"
+            f"{got(how)}{remedy}"
         )
     ufunc, name = _ufunc_of(ufunc)
     if dtype == STRING:
@@ -180,10 +191,15 @@ def accumulation_of(how, dtype, asked):
         raise TypeError(f"{name} can't accumulate elements of dtype {given}: {error}") from None
 
 
+def _is_binary(ufunc):
+    """Return True if a ufunc makes one number of two."""
+    return ufunc.nin == 2 and ufunc.nout == 1 and ufunc.signature is None
+
+
 def _ufunc_of(how):
     """Return the ufunc of a reduction, None for those without one, and its name."""
     if isinstance(how, np.ufunc):
-        if how.nin != 2 or how.nout != 1 or how.signature is not None:
+        if not _is_binary(how):
             raise TypeError(
                 f"how must be a ufunc of two arguments that has reduce, such as np.add, or one of NumPy's "
                 f"reductions, such as np.sum, got {how.__name__}"

@@ -142,6 +142,18 @@ def refuse_sequence(value, at):
         )
 
 
+# The calls that do the same for a sequence as functions of NumPy for an array.
+_INSTEAD = {
+    **dict.fromkeys(("array_equal", "array_equiv"), "seq == other, which compares two sequences"),
+    "append": "seq + [tensor], or seq.append(tensor), which changes the sequence itself",
+    "copy": "seq.copy()",
+    "delete": "del seq[position] or del seq[indices]",
+    "insert": "seq.insert(position, tensor)",
+    "pad": "seq.to_padded()",
+    "take": "seq[indices]",
+}
+
+
 def not_an_array(function):
     """Return the message for a function of NumPy that is given a TensorSequence."""
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
@@ -153,6 +165,9 @@ def not_an_array(function):
             "lengths=seq.lengths()) keeps them, for TensorSequence.from_lengths; seqcore.save(path, seq) "
             "writes a file that is memory-mapped"
         )
+    instead = _INSTEAD.get(function.__name__) if function.__module__ == "numpy" else None
+    if instead is not None:
+        return f"{name} takes arrays, got a TensorSequence: use {instead}"
     return (
         f"{name} takes arrays, got a TensorSequence: sequence_map({name}, seq) calls it for each element, "
         f"{name}(seq.values()) for all values at once, "
@@ -187,12 +202,12 @@ def mismatch(name, own, dtype):
 
 def _strings(array, at):
     """Copy an array of text into a new object array of exact `str`."""
-    if array.dtype.kind != "O":
-        array = array.astype(object)
-    strings = np.empty(array.shape, object)
-    flat = strings.reshape(-1)
-    # Not .flat, which NumPy has up to rank 32 only.
-    for i, item in enumerate(np.asarray(array).reshape(-1)):
+    strings = np.array(array, object, order="C", copy=True)
+    flat = strings.reshape(-1)  # not .flat, which NumPy has up to rank 32 only
+    items = flat.tolist()
+    if set(map(type, items)) <= {str}:
+        return strings
+    for i, item in enumerate(items):
         if not isinstance(item, str):
             raise TypeError(
                 f"{name_of(at)} is an object array, whose item {i} is {got(item)}: {_remedy(item)}"

@@ -1,5 +1,6 @@
 """Divide the data to save into parts that fit memory: sequences as given, single tensors collected."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from seqcore._arguments.protocols import is_of
@@ -33,10 +34,13 @@ def parts_of(given):
             f"expected a sequence to save, got a {type(given).__name__}: convert it, or one of its columns, "
             "with TensorSequence.from_arrow"
         )
-    if isinstance(given, str | bytes | dict) or hasattr(given, "__array__") or hasattr(given, "__dlpack__"):
+    is_tensor = isinstance(given, str | bytes) or hasattr(given, "__array__") or hasattr(given, "__dlpack__")
+    is_iterable = hasattr(type(given), "__iter__") or hasattr(type(given), "__getitem__")
+    if is_tensor or isinstance(given, Mapping) or not is_iterable:
+        remedy = "make Columns(…) of it" if isinstance(given, Mapping) else "put it into a list"
         raise TypeError(
-            f"expected a sequence, a list of tensors, or an iterable of either to save, got {got(given)}: "
-            "put it into a list"
+            f"expected a sequence, a list of tensors, or an iterable of either to save, got {got(given)}"
+            + (f": {remedy}" if given is not None else "")
         )
     return _gathered(iter(given))
 

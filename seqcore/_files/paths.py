@@ -15,9 +15,9 @@ from seqcore.core.pickling import MappedFile
 
 REMEDY = "restore the file at this path, or pickle copy.deepcopy(seq), which has the data"
 
-# The files and columns that the last pickles have opened, the most recently used last: mapped files by their
-# path, decoded columns by path and name. With each its path, size and time, or its `Column`, and how many
-# bytes of memory it takes.
+# The files that the last pickles have opened, the most recently used last: mapped files by their path, and
+# decoded columns by path and name. Of each its path, size and time, or its `Column`, and how many bytes of
+# memory it takes.
 _OPEN: dict[Any, tuple[Any, Any, int]] = {}
 # Mapped files that are in use, by path.
 _MAPPED: "weakref.WeakValueDictionary[str, MappedFile]" = weakref.WeakValueDictionary()

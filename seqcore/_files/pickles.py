@@ -73,7 +73,7 @@ def _as_data(part):
 
 
 def _stored(found):
-    """Return the parts of sources that are all in files, the part of each source, and the first number there.
+    """Return the parts of sources that are all in files, and each source's part and shift.
 
     None if one is not.
     """

@@ -17,6 +17,7 @@ from seqcore.core.pickling import mark_origin
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 
+COLUMN = "tensors"  # the name of the column of a sequence
 _OTHER_FORMATS = {  # by their first bytes
     b"PAR1": "a Parquet file: read it with pyarrow.parquet, and convert a column with "
     "TensorSequence.from_arrow",
@@ -33,20 +34,23 @@ _TEXT = b"\t\r\n" + bytes(range(32, 127))
 def read_columns(paths):
     """Return the columns of several files, each as one sequence, and the shapes of their rows, by name.
 
-    If the files have a single column, it has the name None, whatever its names there.
+    A single column has the name that it has in the first file. It is a sequence unless all files agree in the
+    shape of its rows. The sequence of a Megatron pair is called as `save` calls one.
     """
     first: Any = None
-    tables = []
+    tables: list[Any] = []
+    rows: list[Any] = []
     for path in paths:
         pair = pair_of(path)
         if pair is not None:
-            first = first or {None: None}
+            first = first or {COLUMN: None}
             if len(first) > 1:
                 raise ValueError(
                     f"{os.fspath(path)} has one sequence, but {os.fspath(paths[0])} has several columns: "
                     "load them each by itself"
                 )
             tables.append({None: opened(pair)})
+            rows.append(None)
             continue
         file = File.at(path)
         with file.naming_errors():
@@ -60,8 +64,11 @@ def read_columns(paths):
                 "need the same columns, or pass the name of one as column="
             )
         tables.append(sequences)
+        rows.append(next(iter(shapes.values())))
     if len(first) == 1:
-        return {None: _joined(paths, [table[None] for table in tables])}, {None: next(iter(first.values()))}
+        name = next(iter(first))
+        alike = all(shape == rows[0] for shape in rows)
+        return {name: _joined(paths, [table[None] for table in tables])}, {name: rows[0] if alike else None}
     return {name: _joined(paths, [table[name] for table in tables]) for name in first}, first
 
 
@@ -275,7 +282,9 @@ def _why(path, error):
     if beginning != _MAGIC:
         is_text = all(byte in _TEXT for byte in beginning)
         text = ", but a text file such as CSV or JSON" if is_text else ""
-        return f"it is not an Arrow IPC file{text}"
+        stem, suffix = os.path.splitext(path)
+        index = f", and {stem}.idx, which Megatron writes beside it, is missing" * (suffix == ".bin")
+        return f"it is not an Arrow IPC file{text}{index}"
     if end != _MAGIC:
         return "it is incomplete, because its end is missing"
     if isinstance(error, MemoryError):

@@ -23,6 +23,11 @@ def files_of(path):
         If it is an address of a network.
     """
     name = os.fsdecode(path)
+    if "\0" in name:
+        raise ValueError(
+            f"expected the path of a file, got {shown(path)}: write the data to a file, or read it with "
+            "pyarrow and pass the table to Columns.from_arrow"
+        )
     if _ADDRESS.match(name) and not os.path.exists(name):
         scheme = name.partition(":")[0]
         remedy = (
@@ -100,11 +105,18 @@ def _listed(splits):
 
 def _json_in(folder, name):
     """Return the object in a file of JSON, an empty one if there is no such file."""
+    path = os.path.join(folder, name)
     try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             found = json.load(file)
-    except (OSError, ValueError, RecursionError):
+    except (FileNotFoundError, IsADirectoryError):
         return {}
+    except (ValueError, RecursionError) as error:
+        # Without it nobody knows which files of the folder are the data set's, and which are its caches.
+        raise ValueError(
+            f"{path} is damaged, it isn't JSON ({error}): restore it, or load files by a pattern, such as "
+            f"{os.path.join(folder, 'data-*.arrow')}"
+        ) from None
     return found if isinstance(found, dict) else {}
 
 

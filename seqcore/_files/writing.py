@@ -15,13 +15,11 @@ from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._arrow.tables import Arrays, bounds_of, record_batch, table_field
 from seqcore._files.arrow import pyarrow
 from seqcore._files.parts import slices_of
-from seqcore._files.reading import read_batches
+from seqcore._files.reading import COLUMN, read_batches
 from seqcore._files.targets import Temporary, naming, target_of
 from seqcore.columns import Columns
 from seqcore.core.arrow import array_capsule, lie_together, schema_capsule
 from seqcore.dtypes import type_name
-
-COLUMN = "tensors"
 
 
 def write(path, parts):

@@ -5,8 +5,8 @@ shares of the whole map. Each chunk comes back with its time, and later ones are
 chunk that takes much longer than it should, and the units left are submitted again.
 """
 
+import math
 import queue
-import time
 from typing import Any
 
 from seqcore._arguments.shown import described, shown
@@ -45,6 +45,7 @@ class Dispatch:
         self.limit = max(1, workers.chunk_nbytes * job.n // max(job.work.nbytes, 1))
         self.most = PENDING * workers.count  # chunks at a time
         self.lent = 0  # bytes of results that stay in memory of the workers
+        self.began, self.ended = math.inf, 0.0  # of the chunks of a trial
         self.pending = {}  # submitted chunks by their start
         # The start of a chunk, and a function that gives its result.
         self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -64,15 +65,18 @@ class Dispatch:
             raise
 
     def trial(self, share, least, most):
-        """Run a share of the units left, a chunk for each worker; return how many ran in a second."""
+        """Run a share of the units left, a chunk for each worker; return how many ran in a second.
+
+        It counts from when the first worker began, so that a short trial isn't about how a thread starts.
+        """
         job, count = self.job, self.workers.count
         seconds = max(job.seconds, 1e-9)
         size = max(1, int(min(most, max(least, share * job.left * seconds / count)) / seconds))
-        before, since = job.claimed, time.perf_counter()
+        before, self.began, self.ended = job.claimed, math.inf, 0.0
         job.stop = min(job.n, before + size * count)
         self.run(size)
         ran, job.stop = job.claimed - before, job.n
-        return ran / (time.perf_counter() - since)
+        return ran / max(self.ended - self.began, 1e-9)
 
     def submit_some(self, size):
         job, workers = self.job, self.workers
@@ -154,6 +158,7 @@ class Dispatch:
             self.submit(one)
             return
         job.measure(chunk)
+        self.began, self.ended = min(self.began, chunk.began), max(self.ended, chunk.began + chunk.seconds)
         if chunk.error is None:
             job.give_back(start + chunk.count, one.stop)
         else:

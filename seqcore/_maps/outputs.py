@@ -29,16 +29,18 @@ class Chunk:
         True if the last result is not a tensor: to add it raises, and no unit after it ran.
     note : str or None
         The traceback of an error in another process.
-    seconds : float
-        The time that it took, if a worker measured it.
+    began, seconds : float
+        When a worker began, by its clock, and the time that it took.
     """
 
-    __slots__ = ("count", "ends", "error", "note", "results", "seconds", "sequences", "single", "start")
+    __slots__ = (
+        "began", "count", "ends", "error", "note", "results", "seconds", "sequences", "single", "start",
+    )  # fmt: skip
 
     def __init__(self, start, count, error=None, results=None, sequences=None, single=None, ends=False):
         self.start, self.count, self.error = start, count, error
         self.results, self.sequences, self.single, self.ends = results, sequences, single, ends
-        self.note, self.seconds = None, 0.0
+        self.note, self.began, self.seconds = None, 0.0, 0.0
 
 
 class Outputs:

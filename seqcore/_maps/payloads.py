@@ -99,7 +99,7 @@ def run_part(start, bound, sent, work, limit, dtypes, single):
     if limit is not None:
         bound.end_at(began + limit)
     chunk = work.run(0, work.n, bound, dtypes, single, start == 0)
-    chunk.seconds = time.perf_counter() - began
+    chunk.began, chunk.seconds = began, time.perf_counter() - began
     chunk.start = start
     return chunk
 

@@ -21,7 +21,7 @@ from seqcore._maps.executors import Dispatch
 from seqcore._maps.job import run_serially
 from seqcore._maps.workers import NoWorker, Workers
 
-SHARE = 1 / 32  # of the remaining work, for a trial
+SHARE = 1 / 8  # of the remaining work, for a trial
 TRIAL = 3e-4, 2e-3  # seconds of it for each thread, at least and at most
 GAIN, CLEAR = 1.1, 1.5  # times as fast as one thread, from which threads are worth it, and clearly so
 NOT_WORTH_IT = 5e-4  # seconds of work that threads would not speed up

@@ -13,6 +13,7 @@ Sections::
 from cpython.mem cimport PyMem_RawFree
 from cpython.object cimport PyObject
 from cpython.slice cimport PySlice_AdjustIndices, PySlice_Unpack
+from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int64_t
 cimport cython
 cimport numpy as cnp
@@ -85,6 +86,17 @@ cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple po
     return made
 
 
+cdef object copied_strings(cnp.ndarray array):
+    """Return a copy of an object array, or None if an item is not exactly a `str`."""
+    cdef cnp.ndarray own = cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+    cdef PyObject **items = <PyObject **>cnp.PyArray_DATA(own)
+    cdef Py_ssize_t i
+    for i in range(cnp.PyArray_SIZE(own)):      # of the copy, which nobody else can change
+        if items[i] == NULL or not PyUnicode_CheckExact(<object>items[i]):
+            return None
+    return own
+
+
 cdef Source *take_tensor(object tensor, cnp.dtype dtype, Py_ssize_t at) except NULL:
     """Return a tensor as a source of a type, with one user.
 
@@ -95,6 +107,9 @@ cdef Source *take_tensor(object tensor, cnp.dtype dtype, Py_ssize_t at) except N
         if descr_of(tensor) == <PyObject *>dtype:
             if dtype.type_num != cnp.NPY_OBJECT:
                 return take_whole(tensor)
+            array = copied_strings(tensor)
+            if array is not None:
+                return take_whole(array)
         elif cnp.PyArray_TYPE(tensor) != dtype.type_num:
             # The same type under another number: onnxruntime's int64 is C's long long, NumPy's is C's long.
             if cnp.PyArray_EquivTypes(<cnp.dtype>descr_of(tensor), dtype):

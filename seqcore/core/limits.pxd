@@ -32,6 +32,9 @@ cdef extern from *:
         /* Comparisons. */
         SEQCORE_COMPARED_TOGETHER = SEQCORE_LIMIT(64, 2),
 
+        /* Windows. */
+        SEQCORE_VIEWS_APART = SEQCORE_LIMIT(8, 2),
+
         /* Pickles. */
         SEQCORE_PICKLED_ALONE_FROM = SEQCORE_LIMIT(4096, 16),
 
@@ -72,6 +75,9 @@ cdef extern from *:
 
         # Items that are compared without a branch.
         COMPARED_TOGETHER "SEQCORE_COMPARED_TOGETHER"
+
+        # Views of each element, on average. With more of them, an array gets a table of its views.
+        VIEWS_APART "SEQCORE_VIEWS_APART"
 
         # Bytes. Smaller arrays cost more to pickle than to copy together.
         PICKLED_ALONE_FROM "SEQCORE_PICKLED_ALONE_FROM"

@@ -63,11 +63,20 @@ cdef Loop LEAST[C16 + 1]                # by the Numbers that it is of
 cdef Loop LARGEST[C16 + 1]
 
 
+cdef extern from "numpy/ufuncobject.h":
+    """
+    /* Three numbers for each loop of two inputs and one output. NumPy's own .pxd lacks it since NumPy 2.5. */
+    static inline const char *seqcore_types_of(PyObject *ufunc) { return ((PyUFuncObject *)ufunc)->types; }
+    """
+    const char *types_of "seqcore_types_of"(object ufunc) noexcept
+
+
 cdef bint find_loop(cnp.ufunc ufunc, int number, Loop *loop) noexcept:
     """Find the loop of a ufunc that makes one number of two, all of a type; return False without one."""
+    cdef const char *types = types_of(ufunc)
     cdef int i
     for i in range(ufunc.ntypes):
-        if ufunc.types[3 * i] == ufunc.types[3 * i + 1] == ufunc.types[3 * i + 2] == number:
+        if types[3 * i] == types[3 * i + 1] == types[3 * i + 2] == number:
             loop.function = <LoopFunction>ufunc.functions[i]
             loop.data = ufunc.data[i] if ufunc.data != NULL else NULL
             return True

@@ -38,7 +38,7 @@ from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
 from seqcore._arguments.shown import shown, shown_number
-from seqcore.dtypes import element_type, numpy_type, type_name
+from seqcore.dtypes import element_type, name_in_pytorch, numpy_type, type_name
 
 cnp.import_array()
 
@@ -245,8 +245,10 @@ cdef Py_ssize_t first_falling(const Table *table, Py_ssize_t start, Py_ssize_t s
 cdef object integer_type(object dtype, str what):
     given = numpy_type(dtype)
     if given is None or given.kind not in "iu":
+        name = name_in_pytorch(dtype)
         raise TypeError(f"the dtype of {what} must be an integer type, got "
-                        f"{shown(dtype) if given is None else given}")
+                        f"{shown(dtype) if given is None else given}"
+                        f"{f': pass {name!r}' if name else ''}")
     return given
 
 

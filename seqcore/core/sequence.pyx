@@ -34,7 +34,9 @@ from numpy.lib.array_utils import byte_bounds
 from types import GenericAlias
 
 from seqcore.core.arrays cimport array_from, base_of, descr_of, is_scalar, own_view
-from seqcore.core.container cimport Container, ElementIterator, new_container, take_tensor
+from seqcore.core.container cimport (
+    Container, ElementIterator, copied_strings, new_container, take_tensor,
+)
 from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport GATHERED_WITH_GIL, SIGNALS_EVERY
 from seqcore.core.lists cimport (
@@ -109,22 +111,53 @@ cdef int add_extents(dict sizes, Store *store, cnp.dtype dtype, dict buffers) ex
     cdef dict ends = {}
     cdef Block block
     cdef Piece piece
-    cdef Py_ssize_t i, number
+    cdef Py_ssize_t i, size
+    cdef size_t low, high
     begin_blocks(&block, store, 0, size_of(store))
+    block.mixes = False
     while read_block(&block):
         let_others_in()
+        key, known = buffer_of(kept_memory(block.source), buffers)
+        if known is not None:
+            continue
+        low, high = <size_t>-1, 0
         for i in range(block.n):
-            key, nbytes = buffer_of(kept_memory(locate(store, block.first + i, &number)), buffers)
             element_of(&block, i, &piece)
-            if nbytes is None and piece_nbytes(&piece):
-                first, last = byte_bounds(make_element(&piece, dtype))
-                low, high = ends.get(key, (first, last))
-                ends[key] = min(low, first), max(high, last)
+            size = piece_nbytes(&piece)
+            if size and block.solid:
+                low = min(low, <size_t>piece.data)
+                high = max(high, <size_t>piece.data + <size_t>size)
+            elif size:
+                widen(ends, key, byte_bounds(make_element(&piece, dtype)))
+        if high:
+            widen(ends, key, (low, high))
     check_read(&block)
     for key, nbytes in sizes.items():
         if nbytes is None:
-            low, high = ends.get(key, (0, 0))
-            sizes[key] = high - low
+            bounds = ends.get(key, (0, 0))
+            sizes[key] = bounds[1] - bounds[0]
+    return 0
+
+
+@cython.cdivision(True)
+cdef Py_ssize_t items_together(const Block *block) noexcept nogil:
+    """The items of a block's elements if these have rank 1, follow each other and are few, otherwise 0."""
+    cdef Py_ssize_t i, items = 0
+    if block.source.ndim != 1 or not block.solid:
+        return 0
+    for i in range(block.n):
+        if block.data[i] != block.data[0] + items * block.source.itemsize:
+            return 0
+        items += block.rows[i]
+        if items > SIGNALS_EVERY:
+            return 0
+    return items
+
+
+cdef int widen(dict ends, object key, tuple bounds) except -1:
+    """Add bounds to those of a buffer, which may leave the address space."""
+    known = ends.get(key, bounds)
+    ends[key] = min(known[0], bounds[0]), max(known[1], bounds[1])
     return 0
 
 
@@ -331,6 +364,10 @@ cdef class Gathering:
         if fresh and not self.strings and is_scalar(tensor):
             array = cnp.PyArray_FROM_O(tensor)
             if descr_of(array) == <PyObject *>self.dtype:
+                return self.copy_in(array)
+        if self.strings and cnp.PyArray_CheckExact(tensor) and descr_of(tensor) == <PyObject *>self.dtype:
+            array = copied_strings(tensor)
+            if array is not None:
                 return self.copy_in(array)
         if not (fresh or self.copied or self.strings):
             self.have_slot()
@@ -747,11 +784,26 @@ cdef class Convertible(Container):
         cdef Share share = self.shared()
         cdef Block block
         cdef Piece piece
-        cdef Py_ssize_t i, items = 0
+        cdef Py_ssize_t i, start, together, items = 0
         cdef list lists = [None] * size_of(share.store)
+        cdef list flat
         cdef cnp.ndarray element
         begin_blocks(&block, share.store, 0, size_of(share.store))
+        block.mixes = False
         while read_block(&block):
+            together = items_together(&block)
+            if together:
+                items += together + block.n
+                if items >= SIGNALS_EVERY:
+                    let_others_in()
+                    items = 0
+                flat = (<object>array_from(<PyObject *>self._dtype, 1, &together, NULL, block.data[0],
+                                           owner_of(block.source))).tolist()
+                start = 0
+                for i in range(block.n):
+                    lists[block.first + i] = flat[start:start + block.rows[i]]
+                    start += block.rows[i]
+                continue
             for i in range(block.n):
                 element_of(&block, i, &piece)
                 element = make_element(&piece, self._dtype)
@@ -974,7 +1026,7 @@ cdef class Ragged(Convertible):
 
     @property
     def pinned_nbytes(self):
-        """The size in bytes of the memory that the elements keep alive. O(n), or O(1) after a split or load.
+        """The size in bytes of the memory that the elements keep alive. O(n), or O(1) after a split.
 
         It is the sum of the distinct buffers: more than `nbytes` if elements are small views of large arrays,
         and less if elements share memory. `compact` makes the two equal. A buffer of unknown size, as from

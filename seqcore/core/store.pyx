@@ -1,4 +1,4 @@
-"""Where the elements of a sequence are: sources, runs, slots, the gap buffer, and the reader.
+"""The places of a sequence's elements: sources, runs, slots, the gap buffer, and the reader.
 
 ::
 

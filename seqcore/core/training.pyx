@@ -17,16 +17,17 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.interrupts cimport let_others_in
-from seqcore.core.limits cimport RELEASE_FROM, SIGNALS_EVERY
+from seqcore.core.limits cimport RELEASE_FROM, SIGNALS_EVERY, VIEWS_APART
 from seqcore.core.numpy_loops cimport Loop, find_loop
 from seqcore.core.padding cimport store_like
 from seqcore.core.split_join cimport compact_items, copy_strided, count_strings, new_array, select
 from seqcore.core.store cimport (
     DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED, SHAPE_DIFFERS,
-    WHOLE, Block as Elements, Piece, Share, Source, Span, Status, Store, Table, TableOwner, add_run,
-    begin_blocks, element_of, extent, finished, first_span, is_worth_releasing, make_element,
-    new_runs, offsets_table, owned_offsets, owner_of, raise_damaged, raise_for, read_block, read_one,
-    shape_of, share as retained, share_of, size_of, strides_of, views_table,
+    WHOLE, Block as Elements, Piece, Share, Slot, Source, Span, Status, Store, Table, TableOwner, add_run,
+    begin_blocks, element_of, extent, extent_in, finished, first_span, has_runs, is_worth_releasing,
+    make_element, new_runs, new_slots, offsets_table, owned_offsets, owner_of, raise_damaged, raise_for,
+    read_block, read_one, runs_of, shape_of, share as retained, share_of, size_of, strides_of, take_whole,
+    views_table,
 )
 from seqcore._arguments.shown import shown_number
 
@@ -775,7 +776,9 @@ def packed(cnp.ndarray lengths not None, int64_t capacity, strategy, int64_t mos
 # Views are a table of starts and lengths in the memory of the elements, so nothing is copied. Elements of one
 # source share a table if each begins at a whole row of it: after a split, a selection, a load. An element
 # whose rows are elsewhere, as one of a split along another axis, gets a table of its own. Where views follow
-# each other, their table has offsets alone.
+# each other, their table has offsets alone. Where most elements can't share a table, because they were put in
+# one by one or have no whole rows, and each is divided into a few views only, the views are put in one by one
+# too: a table takes as long as 20 of them.
 
 cdef extern from "Python.h":
     PyObject *PyErr_Occurred()
@@ -966,6 +969,77 @@ cdef list find_regions(Store *store, cnp.dtype dtype, const Cut *cut, int64_t *b
     return stretches
 
 
+cdef bint are_apart(Store *store, const Cut *cut, Py_ssize_t *total) noexcept nogil:
+    """Return whether most elements can't share a table and have few views, and one is longer than a view.
+
+    `total` gets the number of views.
+    """
+    cdef Elements block
+    cdef Py_ssize_t n = size_of(store), i, length, longest = 0, apart = 0
+    total[0] = 0
+    if has_runs(store):
+        for i in range(store.nruns):
+            if not has_whole_rows(runs_of(store)[i].source):
+                break
+        else:
+            return False
+    begin_blocks(&block, store, 0, n)
+    block.mixes = False
+    while read_block(&block):
+        if block.source.ndim == 0:
+            return False
+        if block.source.kind == WHOLE or not has_whole_rows(block.source):
+            apart += block.n
+        for i in range(block.n):
+            length = extent_in(&block, i, 0)
+            longest = max(longest, length)
+            total[0] += min(count_views(cut, length), MAX_BYTES - total[0])
+    return (not block.damaged and apart > n - apart and longest > cut.size
+            and total[0] <= min(n, MAX_BYTES // VIEWS_APART) * VIEWS_APART)
+
+
+cdef Store *views_apart(Store *store, cnp.dtype dtype, const Cut *cut, Py_ssize_t total, bint wants_ids,
+                        list ids) except NULL:
+    """The same views as those of `views_of`, each as a source of its own."""
+    cdef Elements block
+    cdef Piece piece
+    cdef Py_ssize_t i, k, length, skipped, size
+    cdef cnp.ndarray numbers = None
+    cdef Source *source
+    cdef Store *into = new_slots(total)
+    cdef Share made
+    if into == NULL:
+        raise MemoryError(f"no memory for {total} windows")
+    made = share_of(into)               # which releases what there is if an array can't be made
+    if wants_ids:
+        numbers = np.empty(total, np.int64)
+        ids.append(numbers)
+    begin_blocks(&block, store, 0, size_of(store))
+    block.mixes = False
+    while read_block(&block):
+        for i in range(block.n):
+            element_of(&block, i, &piece)
+            length = extent(&piece, 0)
+            for k in range(count_views(cut, length)):
+                skipped = k * cut.step
+                size = min(cut.size, length - skipped)
+                if cut.from_end:
+                    skipped = length - size
+                if block.source.axis == 0:
+                    piece.data = block.data[i] + skipped * strides_of(&piece)[0]
+                    piece.length = size
+                    source = take_whole(make_element(&piece, dtype))
+                else:
+                    source = take_whole(make_element(&piece, dtype)[skipped:skipped + size])
+                if wants_ids:
+                    (<int64_t *>cnp.PyArray_DATA(numbers))[into.lo] = block.first + i
+                into.slots[into.lo] = Slot(source, 0)
+                into.lo += 1
+                if into.lo % SIGNALS_EVERY == 0:
+                    let_others_in()
+    return retained(made.store)
+
+
 cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_ids, list ids) except NULL:
     """The views that elements are divided into; `ids` gets an array of the element that each belongs to."""
     cdef Py_ssize_t n = size_of(store), i, first, stop, done = 0, at = 0
@@ -978,8 +1052,12 @@ cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_i
     cdef TableOwner owner
     cdef Store *into
     cdef Share joined
-    cdef list stretches = find_regions(store, dtype, cut, <int64_t *>cnp.PyArray_DATA(begins),
-                                       <int64_t *>cnp.PyArray_DATA(lengths))
+    cdef list stretches
+    if are_apart(store, cut, &at):
+        return views_apart(store, dtype, cut, at, wants_ids, ids)
+    at = 0
+    stretches = find_regions(store, dtype, cut, <int64_t *>cnp.PyArray_DATA(begins),
+                             <int64_t *>cnp.PyArray_DATA(lengths))
     cdef dict regions = {}              # in the order in which they come first
     cdef list owners = []
     for _, region in stretches:

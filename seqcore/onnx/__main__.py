@@ -11,12 +11,13 @@ import onnx
 from onnx import TensorProto
 
 from seqcore._files.targets import naming, put_in_place, target_of
+from seqcore.onnx._lowering.refusals import refusals_of
 from seqcore.onnx._model.load import all_tensors, parse
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.weights import Weights, location_of
 from seqcore.onnx.explaining import explain
-from seqcore.onnx.lowering import lower_for_triton, lower_with_report
+from seqcore.onnx.lowering import TARGETS, lower_for_triton, lower_with_report
 
 
 def main(arguments=None):
@@ -61,15 +62,18 @@ def main(arguments=None):
     )
     command.add_argument(
         "--target",
-        choices=["openvino"],
-        help="the runtime to write for, if it needs more than ONNX asks for",
+        choices=TARGETS,
+        help="openvino: work around its differences; portable: for runtimes with few operators, without "
+        "checks at run time",
     )
+    _add_shapes(command)
     command.set_defaults(run=_lower)
     command = commands.add_parser(
         "explain", help="show how each sequence is compiled, and which engine runs which node"
     )
     command.add_argument("model", metavar="MODEL", help="the model file, or - for standard input")
     command.add_argument("--ragged-io", action="store_true", help="show what lower --ragged-io makes of it")
+    _add_shapes(command)
     command.set_defaults(run=_explain)
     given = parser.parse_args(arguments)
     try:
@@ -83,14 +87,48 @@ def main(arguments=None):
     return 0
 
 
+def _add_shapes(command):
+    command.add_argument(
+        "--shape",
+        metavar="NAME=N,N",
+        action="append",
+        default=[],
+        help="the shape of an input, as x=16,4, or n= for a scalar; once for each",
+    )
+    command.add_argument(
+        "--unroll",
+        metavar="N",
+        type=int,
+        default=0,
+        help="write out loops of up to N iterations whose number is known",
+    )
+
+
+def _shapes_of(given):
+    """The shapes in the arguments, by the names of inputs."""
+    shapes = {}
+    for text in given.shape:
+        name, is_told, lengths = text.rpartition("=")
+        try:
+            shapes[name] = tuple(map(int, lengths.split(","))) if lengths else ()
+        except ValueError:
+            is_told = ""
+        if not (name and is_told):
+            raise ValueError(f"--shape takes NAME=N,N, such as x=16,4, got {text!r}")
+    return shapes
+
+
 def _fail(message):
     print(f"seqcore.onnx: {message}", file=sys.stderr)
     return 1
 
 
 def _lower(given):
+    shapes = _shapes_of(given)
     if given.triton and (not given.ragged_io or given.output == STANDARD):
         raise ValueError("--triton needs --ragged-io, and a file as OUT")
+    if given.triton and (given.target or shapes or given.unroll):
+        raise ValueError("--triton takes no --target, --shape or --unroll: its batches have any shape")
     model = read_model(given.model)
     message = parse(model)
     check_output(given.output, given.model, message, given.replace_input)
@@ -98,7 +136,8 @@ def _lower(given):
     if given.triton:
         lowered, config, notes = lower_for_triton(model)
     else:
-        lowered, notes = lower_with_report(model, ragged_io=given.ragged_io, target=given.target)
+        how = {"target": given.target, "shapes": shapes, "unroll": given.unroll}
+        lowered, notes = lower_with_report(model, ragged_io=given.ragged_io, **how)
     write_model(lowered, given.output, given.model)
     if given.triton:
         config = write_config(config, given.output)
@@ -111,6 +150,7 @@ def _lower(given):
         lines.append(f"{config}: a request has one element of each sequence, and gets a row of each output")
     else:
         lines += _after_lower(message, "it" if given.output == STANDARD else name, stay, given)
+        lines += refusals_of(lowered, given.target)
     print("\n".join(lines), file=sys.stderr if given.output == STANDARD else sys.stdout)
 
 
@@ -119,9 +159,11 @@ def _after_lower(message, name, stay, given):
     if not message_has_lists(message):
         return ["the model has no sequences: any runtime can run it unchanged"]
     if not stay:
-        if given.target:
+        if given.target == "openvino":
             return [f"next: load {name} in OpenVINO; it has no sequences left"]
-        other = "For OpenVINO pass --target openvino"
+        if given.target:
+            return [f"next: load {name} in your runtime; it has no sequences left"]
+        other = "For OpenVINO pass --target openvino, for others --target portable"
         return [f"next: load {name} in onnxruntime; it has no sequences left. {other}"]
     lines = [
         f"next: load {name} in onnxruntime, or in seqcore.onnx.InferenceSession, where the remaining "
@@ -135,7 +177,7 @@ def _after_lower(message, name, stay, given):
 def _explain(given):
     model = read_model(given.model)
     message = parse(model)
-    for line in explain(model, given.ragged_io):
+    for line in explain(model, given.ragged_io, _shapes_of(given), given.unroll):
         print(line)
     if message_has_lists(message):
         print("how to run it")

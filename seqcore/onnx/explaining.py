@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from onnx import ModelProto, NodeProto
@@ -16,7 +16,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.weights import open_model, without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx._vmap.loop import LoopNote
-from seqcore.onnx.lowering import lower_with_report
+from seqcore.onnx.lowering import lower_with_loops
 
 # The most names in one line for sequences with the same note.
 _MOST_NAMED = 4
@@ -24,22 +24,29 @@ _MOST_NAMED = 4
 _TRACE = "pkg.torch.onnx.stack_trace"
 
 
-def explain(given: Any, ragged_io: bool = False) -> list[str]:
+def explain(
+    given: Any, ragged_io: bool = False, shapes: Mapping[str, Sequence[int]] | None = None, unroll: int = 0
+) -> list[str]:
     """Return lines that say what becomes of a model's sequences and loops, and what runs where, in order.
 
-    With `ragged_io`, what `lower` with that option makes of each sequence.
+    With `ragged_io`, `shapes` and `unroll`, what `lower` with these options makes of each sequence and loop.
     """
     message, data = open_model(given)
+    whole = ["the model has no sequences: onnxruntime runs it whole"]
+    if not message_has_lists(message) and not (shapes or unroll):
+        return whole
+    _, lowered, written = lower_with_loops(given, ragged_io, packs=True, shapes=shapes, unroll=unroll)
+    after = [f"    '{name}' {text}" for name, text in written.items()] or ["    none is left"]
+    after = ["loops after lower with these shapes", *after] if shapes or unroll else []
     if not message_has_lists(message):
-        return ["the model has no sequences: onnxruntime runs it whole"]
-    _, lowered = lower_with_report(given, ragged_io=ragged_io)
+        return [*whole, *after]
     sources = _sources_of(message)
     compiled = engines_of(*without_weights(message, folder_of(given), data), Sessions(), 1).compiled
     prepared = prepare(*without_weights(message, folder_of(given), data))
     notes = _counted(_agreeing(compiled.notes, lowered), sources) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
     lines = [_summary(prepared, compiled.loops, lowered), "sequences", *(f"    {note}" for note in notes)]
-    return [*lines, *loops, "what runs where, the first that can", *compiled.explain()]
+    return [*lines, *loops, *after, "what runs where, the first that can", *compiled.explain()]
 
 
 def _summary(given: Prepared, loops: list[LoopNote], lowered: list[Note]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -11,8 +12,9 @@ from onnx import ModelProto, ValueInfoProto
 import seqcore.onnx._operators  # noqa: F401  (which registers the records of all operators)
 from seqcore._arguments.shown import shown
 from seqcore.onnx._lists.boundary import open_sequences
-from seqcore.onnx._lowering.pipeline import Lowered, Note, lower_prepared
+from seqcore.onnx._lowering.pipeline import Lowered, Note, fault_of, lower_prepared
 from seqcore.onnx._lowering.triton import prepare_for_triton
+from seqcore.onnx._lowering.unroll import fix_shapes
 from seqcore.onnx._model.load import folder_of, parse
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
@@ -24,7 +26,7 @@ from seqcore.onnx._runtimes.sessions import refusal_of
 
 __all__ = ["Note", "lower", "lower_with_report"]
 
-_TARGETS = (None, "openvino")
+TARGETS = ("openvino", "portable")
 
 
 def lower(
@@ -32,6 +34,8 @@ def lower(
     *,
     ragged_io: bool = False,
     target: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    unroll: int = 0,
 ) -> ModelProto:
     """Return an equivalent model in which tensor operators replace sequence operators where possible.
 
@@ -67,16 +71,29 @@ def lower(
         For inputs the declared shape of the elements decides, for outputs the inferred one. If a name is in
         use, a number is appended. Sequences of elements of unknown rank, and optional ones, stay. At run time
         it is an error if lengths are negative or don't sum to the length of the values.
-    target : {"openvino"}, optional
-        The runtime to write for, if it needs more than ONNX asks for. The default suits onnxruntime, where
-        the result was loaded if the given model can be.
+    target : {"openvino", "portable"}, optional
+        The runtimes to write for. The default suits onnxruntime, where the result was loaded if the given
+        model can be.
+
+        - "openvino" works around the differences of OpenVINO.
+        - "portable" is for runtimes with few operators, such as tract, IREE, onnx2torch and tinygrad. The
+          model has the oldest opset that its operators allow, no second way that saves memory for large
+          inputs, and no checks at run time. These would raise an error for a position out of range, a join
+          of no elements, and elements or `ragged_io` lengths that don't fit. Without them the result is
+          arbitrary. A model without elements, or with a length of 0, may fail.
+    shapes : mapping of str to tuple of int, optional
+        Fixed shapes of inputs, by name; with `ragged_io` also of the tensors in the places of sequences. Then
+        `lower` computes everything that only depends on shapes, and removes branches that are never taken.
+    unroll : int, optional
+        Loops with a known number of iterations, at most this many, are written out iteration by iteration
+        unless they become one vectorized operator. The default, 0, writes out none.
 
     Returns
     -------
     ModelProto
         The lowered model, a copy: the argument is not modified. Inputs, outputs, opsets and metadata are
-        unchanged, except with `ragged_io`; lengths of inputs without a name get one, and outputs without a
-        shape, or with a wrong one, get the shape that is inferred. If nothing can be
+        unchanged, except with `ragged_io`, `shapes` and the target "portable"; lengths of inputs without a
+        name get one, and outputs get the shape that is inferred, with the declared names. If nothing can be
         lowered, the result equals the model; otherwise functions are inlined and unused nodes removed.
         External data stay in their files, except small tensors, so save the lowered model into the same
         folder.
@@ -84,9 +101,10 @@ def lower(
     Raises
     ------
     ValueError
-        If the model is invalid, or the target is unknown.
+        If the model is invalid or the target unknown, if `shapes` don't fit the inputs or the model, if
+        `unroll` is negative, or if the model would get larger than ONNX's 2 GB.
     TypeError
-        If `model` has another type.
+        If `model` or a shape has another type.
     FileNotFoundError
         If there is no file at the path.
 
@@ -118,8 +136,21 @@ def lower(
     ['parts_values', 'parts_lengths', 'i']
     >>> [value.name for value in graph.output]
     ['rest_values', 'rest_lengths']
+
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 17]>
+    ...     power (float[N] x, float[4] y) => (float[4] z) <bool yes = {1}> {
+    ...         n = Size (x)
+    ...         z = Loop (n, yes, y) <body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t) {
+    ...             d = Identity (c)
+    ...             t = Mul (s, s)
+    ...         }>
+    ...     }''')
+    >>> made = lower(model, target="portable", shapes={"x": (3,)}, unroll=128)
+    >>> [node.op_type for node in made.graph.node]
+    ['Mul', 'Mul', 'Mul', 'Identity']
     """
-    return lower_with_report(model, ragged_io=ragged_io, target=target)[0]
+    return lower_with_report(model, ragged_io=ragged_io, target=target, shapes=shapes, unroll=unroll)[0]
 
 
 def lower_with_report(
@@ -129,6 +160,8 @@ def lower_with_report(
     packs: bool = True,
     vectorises: bool = True,
     target: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    unroll: int = 0,
 ) -> tuple[ModelProto, list[Note]]:
     """Lower a model as `lower` does, and return a `Note` for each sequence too.
 
@@ -143,7 +176,9 @@ def lower_with_report(
         need that.
     vectorises : bool, optional
         If True, turn loops with independent iterations into one operator.
-    target : {"openvino"}, optional
+    target : {"openvino", "portable"}, optional
+    shapes : mapping of str to tuple of int, optional
+    unroll : int, optional
         The same as in `lower`.
 
     Returns
@@ -168,11 +203,26 @@ def lower_with_report(
     's' stays a list: it is an input of the model
     'rows' becomes pieces of 'x'
     """
-    if target not in _TARGETS:
-        raise ValueError(f"target must be {_quoted(_TARGETS)}, got {shown(target)}")
-    how = {"packs": packs, "vectorises": vectorises, "target": target}
-    message, notes, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
-    return message, notes
+    how = {"packs": packs, "vectorises": vectorises, "target": target, "shapes": shapes, "unroll": unroll}
+    return lower_with_loops(model, ragged_io, **how)[:2]
+
+
+def lower_with_loops(
+    model: Any, ragged_io: bool, **how: Any
+) -> tuple[ModelProto, list[Note], Mapping[str, str]]:
+    """Lower a model as `lower_with_report` does, and return what `unroll` made of each loop, or why none."""
+    target, unroll = how.get("target"), how.get("unroll", 0)
+    if target is not None and target not in TARGETS:
+        names = ", ".join(map(repr, TARGETS))
+        raise ValueError(f"target must be one of {names} or None, got {shown(target)}")
+    if not isinstance(how.get("shapes") or {}, Mapping):
+        raise TypeError(f"shapes must map the names of inputs to shapes, got {shown(how['shapes'])}")
+    if not isinstance(unroll, int):
+        raise TypeError(f"unroll must be an integer, got {shown(unroll)}")
+    if unroll < 0:
+        raise ValueError(f"unroll must be 0 or more, got {unroll}")
+    message, lowered, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
+    return message, lowered.notes, lowered.unrolled
 
 
 def lower_for_triton(
@@ -217,40 +267,40 @@ def lower_for_triton(
     ['parts', 'parts_shapes']
     """
     given = parse(model)
-    message, notes, inputs = _lower(given, folder_of(model), True, packs=True)
+    message, lowered, inputs = _lower(given, folder_of(model), True, packs=True)
     for value in (*message.graph.input, *message.graph.output):
         if not value.type.HasField("tensor_type"):
             raise ValueError(f"'{value.name}' can't be lowered to tensors, so Triton can't batch it")
-    return message, prepare_for_triton(given, message, inputs), notes
+    return message, prepare_for_triton(given, message, inputs), lowered.notes
 
 
 def _lower(
-    given: ModelProto, folder: str | None, ragged_io: bool, **how: Any
-) -> tuple[ModelProto, list[Note], dict[str, list[str]]]:
-    """Lower a message; return the notes too, and the tensors in the places of input sequences.
+    given: ModelProto, folder: str | None, ragged_io: bool, shapes: Any = None, **how: Any
+) -> tuple[ModelProto, Lowered, dict[str, list[str]]]:
+    """Lower a message; return what became of it too, and the tensors in the places of inputs.
 
     `how` has options of `lower_prepared`.
     """
     prepared = prepare(*without_weights(given, folder))
-    inputs: dict[str, list[str]] = {}
-    if ragged_io:
-        (lowered, notes, _), inputs = _lower_opened(prepared, how)
-    else:
-        lowered, notes, _ = lower_prepared(prepared, **how)
-    if how.get("target") is None and (why := _why_refused(lowered, prepared)):
-        lowered, inputs = prepared, {}
-        notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in notes]
-    if lowered is prepared:
+    lowered, inputs, before = _lower_opened(prepared, ragged_io, shapes or {}, how)
+    made = lowered.prepared
+    is_changed = made is not prepared
+    if is_changed and how.get("target") != "openvino" and (why := _why_refused(made, prepared)):
+        notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in lowered.notes]
+        lowered, inputs, is_changed = lowered._replace(notes=notes), {}, False
+    if not is_changed:
         same = ModelProto()
         same.CopyFrom(given)
         name_outputs(same)
         prepared.weights.fill_small(same)
-        return same, notes, inputs
-    _correct_outputs(lowered)
-    message = to_message(lowered.model)
+        return same, lowered, inputs
+    _correct_outputs(made, before)
+    _declare_loops(made)
+    message = to_message(made.model)
     prepared.weights.fill(message, with_files=False)
-    _keep_what_is_said(given, message, inputs)
-    return message, notes, inputs
+    opsets = None if how.get("target") == "portable" else given.opset_import
+    _keep_what_is_said(given, message, inputs, opsets)
+    return message, lowered, inputs
 
 
 def _why_refused(lowered: Prepared, given: Prepared) -> str:
@@ -260,11 +310,12 @@ def _why_refused(lowered: Prepared, given: Prepared) -> str:
     return f"onnxruntime refuses the lowered model: {why}"
 
 
-def _correct_outputs(lowered: Prepared) -> None:
-    """Declare of outputs what is known, where the given model declares another shape than they have, or none.
+def _correct_outputs(lowered: Prepared, before: Prepared) -> None:
+    """Declare of outputs what is known, where the given model declares more, something else, or nothing.
 
-    PyTorch declares others for tensors that come out of lists: onnxruntime only warns, and onnx's full check
-    fails. Other runtimes want a shape.
+    PyTorch declares the lengths of its example: onnxruntime only warns, onnx's full check fails, and IREE
+    returns tensors of these lengths. Other runtimes want a shape. Names of lengths stay. More may be known
+    of sequences than of the tensors in their places, so `before` is asked too.
     """
     declared = lowered.model.graph.declared
     for name in lowered.model.graph.outputs:
@@ -273,29 +324,50 @@ def _correct_outputs(lowered: Prepared) -> None:
         known = type_.shape
         if type_.kind != TENSOR or known is None:
             continue
-        differ = [
-            isinstance(a, int) and isinstance(b, int) and a != b
-            for a, b in zip(known, said or (), strict=False)
-        ]
-        if said is None or len(known) != len(said) or any(differ):
-            declared[name] = to_type_proto(type_, with_shape=True)
+        if len(told := before.shape(name) or ()) == len(known):
+            known = tuple(a if isinstance(a, int) else b for a, b in zip(known, told, strict=True))
+        if said is not None and len(said) == len(known):
+            pairs = zip(known, said, strict=True)
+            known = tuple(b if isinstance(b, str) else a for a, b in pairs)
+        if known != said:
+            declared[name] = to_type_proto(type_._replace(shape=known), with_shape=True)
 
 
-def _quoted(names: tuple[str | None, ...]) -> str:
-    return " or ".join(repr(name) for name in names)
+def _declare_loops(lowered: Prepared) -> None:
+    """Declare the types of what loops give: some runtimes infer nothing of states."""
+    for graph in lowered.model.graph.all_graphs():
+        for name in (name for node in graph.nodes if node.is_op("Loop") for name in node.outputs):
+            type_ = lowered.type(name)
+            if type_.kind == TENSOR and type_.number and name not in graph.outputs:
+                plain = tuple(n if isinstance(n, int) else None for n in type_.shape or ())
+                type_ = type_._replace(shape=None if type_.shape is None else plain)
+                graph.declared[name] = to_type_proto(type_, with_shape=True)
 
 
-def _lower_opened(prepared: Prepared, how: dict[str, Any]) -> tuple[Lowered, dict[str, list[str]]]:
-    """Lower a model with its inputs and outputs where possible; return the inputs in their places too."""
+def _lower_opened(
+    prepared: Prepared, ragged_io: bool, shapes: Mapping[str, Sequence[int]], how: dict[str, Any]
+) -> tuple[Lowered, dict[str, list[str]], Prepared]:
+    """Lower a model, with its inputs and outputs where possible.
+
+    Return the tensors in the places of inputs too (an input with a fixed shape is in its own place), and
+    the prepared model with these inputs.
+    """
     kept: set[str] = set()
     while True:
-        opened = open_sequences(prepared, kept)
-        if not opened.inputs and not opened.outputs:
-            return lower_prepared(prepared, **how), {}
-        lowered = lower_prepared(opened.prepared, **how)
+        opened = open_sequences(prepared, kept) if ragged_io else None
+        if opened is not None and not opened.inputs and not opened.outputs:
+            opened = None
+        known = prepared if opened is None else opened.prepared
+        fixed = fix_shapes(known, shapes) if shapes else known
+        if shapes and (fault := fault_of(fixed.model)) and not fault_of(known.model):
+            raise ValueError(f"shapes {dict(shapes)} don't fit the model: {fault}")
+        lowered = lower_prepared(fixed, is_fixed=bool(shapes), **how)
+        inputs = {name: [name] for name in shapes}
+        if opened is None:
+            return lowered, inputs, fixed
         left = opened.left_in(lowered.prepared.model)
         if not left:
-            return lowered, opened.inputs
+            return lowered, inputs | opened.inputs, fixed
         kept |= left
 
 
@@ -307,10 +379,13 @@ def _with_named_lengths(value: ValueInfoProto) -> ValueInfoProto:
     return value
 
 
-def _keep_what_is_said(given: ModelProto, message: ModelProto, instead: dict[str, list[str]]) -> None:
+def _keep_what_is_said(
+    given: ModelProto, message: ModelProto, instead: dict[str, list[str]], opsets: Any
+) -> None:
     """Give a lowered message the inputs, opsets and metadata of the model that it was made of.
 
-    `instead` has the names of the tensors that it takes in place of sequences.
+    `instead` has the names of the tensors that it takes in place of sequences. It keeps its own opsets if
+    `opsets` is None.
     """
     taken = {value.name: value for value in message.graph.input}
     inputs = []
@@ -320,8 +395,9 @@ def _keep_what_is_said(given: ModelProto, message: ModelProto, instead: dict[str
     inputs = [_with_named_lengths(deepcopy(value)) for value in inputs]
     del message.graph.input[:]
     message.graph.input.extend(inputs)
-    del message.opset_import[:]
-    message.opset_import.extend(given.opset_import)
+    if opsets is not None:
+        del message.opset_import[:]
+        message.opset_import.extend(opsets)
     made = {*("graph", "functions", "opset_import", "ir_version")}
     for field, value in given.ListFields():
         if field.name in made:

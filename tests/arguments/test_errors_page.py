@@ -28,7 +28,8 @@ def test_message(mistake, words):
         if f"{package}." in mistake:
             names[package] = pytest.importorskip(package)
     before = names["seq"].copy()
-    with pytest.raises((TypeError, ValueError, IndexError, OverflowError, AttributeError)) as raised:
+    errors = TypeError, ValueError, IndexError, KeyError, OverflowError, AttributeError
+    with pytest.raises(errors) as raised:
         exec(mistake, names)
     assert words in str(raised.value)
     assert names["seq"] == before

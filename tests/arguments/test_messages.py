@@ -29,6 +29,11 @@ def names():
 
 # The mistake, the exception, and the words that its message must have, in any order.
 MISTAKES = [
+    ("sq.Columns(np.zeros(2, [('x', 'f4')]))", TypeError, ["a structured array", "array.dtype.names"]),
+    ("sq.Columns([('x', [1, 2])])", TypeError, ["a list of tuples", "dict(...)"]),
+    ("seq.accumulate(np.sqrt)", TypeError, ["ufunc must be", "two arguments", "sqrt"]),
+    ("seq.accumulate('max')", TypeError, ["ufunc must be", "use np.maximum"]),
+    ("seq.accumulate(np.matmul)", TypeError, ["ufunc must be", "matmul"]),
     ("seq[seq.lengths]", TypeError, ["the method lengths", "not called", "lengths()"]),
     ("sq.TensorSequence({1, 2})", TypeError, ["order", "set", "list"]),
     # A tensor of another dtype: which one, both dtypes, astype.

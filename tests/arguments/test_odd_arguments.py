@@ -47,6 +47,7 @@ def check(call, value, tmp_path, monkeypatch):
 
 
 @each_call(ARGUMENTS)
+@pytest.mark.mostly_at_night(2)
 def test_an_odd_argument_is_taken_or_refused(call, values, tmp_path, monkeypatch):
     for i, value in enumerate(values):
         (tmp_path / str(i)).mkdir()

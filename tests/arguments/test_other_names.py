@@ -65,6 +65,10 @@ PLAIN = {
     "pyarrow.array(seq)": "pyarrow.array([a.tolist() for a in arrays])",
     "pandas.Series(list(seq))": "arrays",
     "list(seq)": "arrays",
+    "seq.copy()": "arrays",
+    "seq.compact()": "arrays",
+    "seq[np.repeat(np.arange(len(seq)), 2)]": "[a for a in arrays for _ in range(2)]",
+    "np.frombuffer(seq.values().tobytes(), np.float32)": "np.concatenate(arrays).ravel()",
     "seq.append(tensor)": "[*arrays, tensor]",
     "seq.erase(position)": "[arrays[0], arrays[2]]",
     "del seq[indices]": "[arrays[1]]",
@@ -76,6 +80,8 @@ PLAIN = {
     "list(enumerate(seq))": "list(enumerate(arrays))",
     "save(path, seq)": "arrays",
     # Columns.
+    "columns.dtypes": "{'tokens': np.dtype('float32'), 'label': np.dtype('int64')}",
+    "columns[:]": "{'tokens': seq, 'label': label}",
     "columns.names": "['tokens', 'label']",
     'torch.from_numpy(columns["tokens"].to_padded())': "padded",
     'torch.tensor(columns["label"])': "label",
@@ -109,6 +115,11 @@ PLAIN = {
     # The package.
     "TensorSequence([[1, 2], [3]])": "[np.array([1, 2]), np.array([3])]",
     "split_to_sequence(array, 2)": "[array[:2], array[2:]]",
+    "split_to_sequence(array, keepdims=0)": "list(array)",
+    'sequence_empty("float32")': "arrays[:0]",
+    "TensorSequence.from_padded(padded, lengths)": "arrays",
+    "from seqcore.torch import PadCollate, PackCollate": "arrays",
+    "import seqcore.torch": "arrays",
     "split_to_sequence(array)": "[array[i : i + 1] for i in range(3)]",
     "TensorSequence(arrays)": "arrays",
     "TensorSequence.from_arrow(pyarrow.array(seq))": "arrays",
@@ -136,6 +147,7 @@ AS_WRITTEN = {
     "len(columns[np.random.permutation(len(columns))])": "columns[np.random.permutation(len(columns))]",
     "TensorSequence.from_arrow(pyarrow.array(seq))": "TensorSequence.from_arrow(array)",
     "load(saved)": "load(path)",
+    "np.frombuffer(seq.values().tobytes(), np.float32)": "seq.values().tobytes()",
     "TensorSequence.from_padded(padded.swapaxes(0, 1).swapaxes(0, 1), lengths)": (
         "TensorSequence.from_padded(batch.swapaxes(0, 1), lengths)"
     ),
@@ -257,7 +269,7 @@ def test_other_attributes_are_missing_as_ever():
 
 def test_the_module():
     for name, remedy in other_names.MODULE.items():
-        if name != "onnx":
+        if name not in ("onnx", "torch"):
             assert not hasattr(sq, name)
         assert calls_in(remedy)
         with pytest.raises(AttributeError) as caught:
@@ -361,6 +373,9 @@ def test_every_function_with_a_table_is_here():
 def test_too_many_arguments(function):
     parameters = SIGNATURES[function].parameters.values()
     only_by_name = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    if function in other_names._AS_IN_PYTORCH:
+        assert set(other_names._AS_IN_PYTORCH[function]) < set(only_by_name)
+        only_by_name = list(other_names._AS_IN_PYTORCH[function])
     if function != "BatchSampler":
         assert list(other_names._ONLY_BY_NAME[function]) == only_by_name
     most = sum(one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self" for one in parameters)
@@ -382,6 +397,9 @@ def test_errors_from_inside_are_left_alone():
         sq.sequence_map(body, TensorSequence(ARRAYS))
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         sq.sequence_map(np.negative)
+    for given, words in (((32,), "batch_size=32"), ((32, True), "batch_size=32, drop_last=True")):
+        with pytest.raises(TypeError, match=rf"given: use {words}$"):  # in PyTorch's order
+            BatchSampler([1], *given)
     with pytest.raises(TypeError, match="multiple values for argument 'lengths'"):
         BatchSampler([1], lengths=[1])
     with pytest.raises(
@@ -446,6 +464,9 @@ def test_dtypes_and_masks_of_pytorch():
             lambda dtype: seq.to_padded(dtype=dtype),
         ):
             with pytest.raises(TypeError, match=f"torch.{name} is PyTorch's dtype: pass '{name}'"):
+                call(dtype)
+        for call in (seq.lengths, seq.offsets, seq.segment_ids, seq.position_ids):
+            with pytest.raises(TypeError, match=rf"an integer type, got torch\.{name}: pass '{name}'"):
                 call(dtype)
         assert seq.astype(name).dtype == name
     batch, mask = seq.to_padded(return_mask=True)

@@ -22,6 +22,7 @@ MANY = 100_000
 @pytest.mark.slow
 @pytest.mark.thread_unsafe
 @pytest.mark.parametrize("n", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
+@pytest.mark.at_night
 def test_a_sequence_of_millions_of_pieces(n):
     array = np.arange(n, dtype=np.int32)
     tracemalloc.start()
@@ -115,6 +116,7 @@ WAYS = [line.split(chr(34))[1] for line in CHAIN.splitlines() if line.endswith("
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.mostly_at_night(5)
 def test_elements_put_back_over_and_over(way):
     """However long the chain of views that an element has come by, it is freed without a chain of calls."""
     if way == "dlpack" and np.lib.NumpyVersion(np.__version__) < "2.1.0":

@@ -139,6 +139,35 @@ def test_files_in_another_order(tmp_path):
     assert same(both, {"a": [1, 2, 3], "b": [[1], [2, 2], [3]]})
 
 
+# --- Columns.load, which gives Columns of one column too ---
+
+
+@pytest.mark.parametrize("names", [["label"], ["box"], ["tokens"], ["words"], ["tokens", "label"]])
+def test_columns_load_gives_what_was_saved(path, names):
+    rows = [{name: ROWS[name](lambda most: 1, i) for name in names} for i in range(5)]
+    saved = columns_of(rows, names)
+    saved.save(path)
+    loaded = Columns.load(path)
+    assert loaded == saved
+    assert pickle.loads(pickle.dumps(loaded[[3, 1]])) == saved[[3, 1]]
+    assert Columns.load([path, path]) == saved + saved
+    alone = sq.load(path)
+    assert (alone == saved.sequences[names[0]]) if len(names) == 1 else (alone == saved)
+
+
+def test_columns_load_of_what_has_no_columns(tmp_path):
+    seq = TensorSequence([[1], [2, 3]])
+    for name in ("seq.arrow", "pair.idx"):
+        sq.save(tmp_path / name, seq)
+        assert Columns.load(tmp_path / name) == Columns({"tensors": seq})
+    Columns({"a": np.ones((2, 2), int)}).save(tmp_path / "narrow.arrow")
+    Columns({"a": np.ones((1, 3), int)}).save(tmp_path / "wide.arrow")
+    both = Columns.load([tmp_path / "narrow.arrow", tmp_path / "wide.arrow"])  # no array has such rows
+    assert both["a"].shapes == [(2,), (2,), (3,)]
+    with pytest.raises(FileNotFoundError):
+        Columns.load(tmp_path / "none.arrow")
+
+
 # --- no column is longer than its buffers ---
 
 

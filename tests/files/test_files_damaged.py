@@ -29,6 +29,7 @@ def path(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [KINDS[i::3] for i in range(3)], ids=" ".join)
+@pytest.mark.mostly_at_night(3)
 def test_no_damage_is_a_crash(tmp_path, kinds):
     """In a process of its own, whose last line says what it crashed at; more and other cases with a seed."""
     some = "::53" if run_seed() is None else f"{run_seed() % 13}::13"

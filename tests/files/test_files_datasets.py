@@ -48,9 +48,13 @@ def test_the_files_of_the_state_in_its_order(tmp_path, names):
 
 def test_a_folder_without_a_state_has_all_files(tmp_path):
     folder = folder_with(tmp_path / "saved", ["a.arrow"])
-    for text in ("", "[]", "{", '{"epoch": 3}'):  # a state of somebody else's
+    for text in ("[]", '{"epoch": 3}'):  # a state of somebody else's
         (folder / "state.json").write_text(text)
         assert sq.load(folder).tolist() == [[0], [99], [98]]
+    for text in ("", "{", '{"_data_files": [{"file', "[" * 100_000):  # which files are the data set's?
+        (folder / "state.json").write_text(text)
+        with pytest.raises(ValueError, match=r"state\.json is damaged, it isn't JSON.*data-\*\.arrow"):
+            sq.load(folder)
     (folder / "state.json").unlink()
     assert sq.load(folder).tolist() == [[0], [99], [98]]
 

@@ -189,7 +189,7 @@ class OnlyArray:
 
 
 @pytest.mark.parametrize(
-    "given", ["ab", b"ab", {"a": [1]}, np.zeros((2, 3)), OnlyArray()], ids=lambda x: type(x).__name__
+    "given", ["ab", b"ab", np.zeros((2, 3)), OnlyArray()], ids=lambda x: type(x).__name__
 )
 def test_what_is_one_thing_is_not_taken_apart(given):
     with pytest.raises(

@@ -2,6 +2,7 @@
 
 import os
 import tracemalloc
+import types
 
 import numpy as np
 import pytest
@@ -217,3 +218,32 @@ def test_a_series_of_strings(dtype):
     assert sq.TensorSequence(list(words)).tolist() == ["to", "be"]
     lists = pandas.Series([["to"], ["be", "or"]])
     assert sq.TensorSequence(lists).tolist() == [["to"], ["be", "or"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "got None of type NoneType$"),
+        (5, "got 5 of type int: put it into a list$"),
+        ({"a": [1]}, r"got \{'a': \[1\]\} of type dict: make Columns\(…\) of it$"),
+        (types.MappingProxyType({"a": [1]}), r"make Columns\(…\) of it$"),
+        (np.zeros(3), "put it into a list$"),
+    ],
+)
+def test_what_is_nothing_to_save(tmp_path, value, message):
+    with pytest.raises(TypeError, match=message):
+        sq.save(tmp_path / "saved.arrow", value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_whatever_can_be_indexed_is_saved(tmp_path):
+    """As a data set of PyTorch, which has no `__iter__`."""
+
+    class Rows:
+        def __getitem__(self, i):
+            if i > 2:
+                raise IndexError
+            return [i] * i
+
+    sq.save(tmp_path / "saved.arrow", Rows())
+    assert sq.load(tmp_path / "saved.arrow").tolist() == [[], [1], [2, 2]]

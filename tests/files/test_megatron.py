@@ -212,3 +212,14 @@ def test_what_a_pair_can_not_hold(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["corpus.bin", "corpus.idx"]
     with pytest.raises(ValueError, match="has no column 'text'"):
         sq.load(path, column="text")
+
+
+def test_tokens_without_their_index(tmp_path):
+    (tmp_path / "m.bin").write_bytes(bytes(range(1, 64)))
+    with pytest.raises(ValueError, match=r"m\.idx, which Megatron writes beside it, is missing"):
+        sq.load(tmp_path / "m.bin")
+
+
+def test_the_bytes_of_a_file_are_no_path():
+    with pytest.raises(ValueError, match=r"expected the path of a file, got b'ARROW1.*Columns\.from_arrow"):
+        sq.load(b"ARROW1\0\0" + bytes(5000))

@@ -24,7 +24,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.mostly_at_night(2)
+@pytest.mark.at_night
 @pytest.mark.parametrize("calls", CALLS, ids=" ".join)
 def test_each_call_ends_soundly(calls):
     pytest.importorskip("pyarrow")

@@ -39,6 +39,7 @@ def count(record_property, table):
 
 
 @pytest.mark.parametrize("group", groups(failed_allocations.GROUPS))
+@pytest.mark.mostly_at_night(7)
 def test_failed_allocation_leaves_all_as_it_was(group, record_property):
     pytest.importorskip("_testcapi", reason="this Python has no hook that makes allocations fail")
     table = failed_allocations.start_group(group, timeout=300)
@@ -48,6 +49,7 @@ def test_failed_allocation_leaves_all_as_it_was(group, record_property):
 
 
 @pytest.mark.parametrize("group", groups(failed_allocations.MALLOC_GROUPS))
+@pytest.mark.mostly_at_night(12)
 def test_failed_malloc_leaves_all_as_it_was(group, tmp_path, record_property):
     """Those of NumPy's data too, which CPython's hook does not see."""
     library = failed_allocations.compile_malloc(tmp_path)

@@ -7,6 +7,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]
 
 
 @pytest.mark.parametrize("group", ["container", "c_api", "operators", "arrow", "maps", "edits"])
+@pytest.mark.mostly_at_night(3)
 def test_nothing_is_left_behind(group):
     assert leaks.start_group(group, quick=True, timeout=300)
 
@@ -18,6 +19,7 @@ def test_nothing_of_onnx_is_left_behind(group):
     assert leaks.start_group(group, quick=True, timeout=300)
 
 
+@pytest.mark.at_night
 def test_nothing_of_files_is_left_behind():
     pytest.importorskip("pyarrow")
     assert leaks.start_group("files", quick=True, timeout=300)

@@ -129,6 +129,7 @@ def test_samplers_of_their_own(dataset):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("context", METHODS)
+@pytest.mark.mostly_at_night(3)
 def test_each_element_once_an_epoch(dataset, context):
     orders = order_of(11, epochs=2)
     loader = loader_of(

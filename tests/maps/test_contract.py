@@ -141,6 +141,7 @@ class TestProgress:
     @pytest.mark.mostly_slow(13)
     @CHUNKSIZES
     @pytest.mark.parametrize(("kind", "at"), [(Refusal, 1), (Refusal, 50), (KeyboardInterrupt, 50)])
+    @pytest.mark.mostly_at_night(7)
     def test_an_exception_ends_the_map(self, way, kind, at, chunksize):
         error, calls = kind("enough"), []
 

@@ -44,6 +44,7 @@ def test_short_runs_go_in_one(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES[1::3])
+@pytest.mark.mostly_at_night(5)
 def test_long_runs(name):
     """A whole model fails only for being long: a check has an index out of range."""
     engines, runs = engines_of(name, [MODELS[name].sizes["long"]], 4)

@@ -35,6 +35,7 @@ SLICES = """g (float[N, 4] x, int64 n) => (float[M, 4] y)
 class TestExported:
     @pytest.mark.mostly_slow(61)
     @pytest.mark.parametrize("name", list(MODELS)[2::3])
+    @pytest.mark.mostly_at_night(5)
     def test_nothing_fails_unseen(self, name):
         """What is long fails in the first engine, and steps give the result, of one model alone."""
         one = MODELS[name]

@@ -103,6 +103,7 @@ def args_of(used):
 
 @pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.mostly_at_night(3)
 def test_inputs_and_outputs(name):
     assert args_of(InferenceSession(MODELS[name].path)) == args_of(theirs(name))
 
@@ -122,6 +123,7 @@ def test_lengths_that_are_inferred(given, declared):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.mostly_at_night(5)
 def test_sizes(name):
     one = MODELS[name]
     used = InferenceSession(one.path)
@@ -133,6 +135,7 @@ def test_sizes(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.mostly_at_night(7)
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
     kept = [(n, check(used, name, n)) for n in CHANGING]
@@ -143,6 +146,7 @@ def test_sizes_that_change(name):
 
 @pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.mostly_at_night(3)
 def test_lowered(name):
     one = MODELS[name]
     result = lower(one.path)
@@ -158,6 +162,7 @@ def test_lowered(name):
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if MODELS[name].exporter in ("torchscript", "dynamo")]
 )
+@pytest.mark.mostly_at_night(5)
 def test_answers_of_pytorch(name):
     one = MODELS[name]
     used, lowered = InferenceSession(one.path), reference(lower(one.path))

@@ -29,6 +29,7 @@ def test_random_loops(first):
 
 
 @pytest.mark.slow
+@pytest.mark.at_night
 def test_most_models_run():
     """Random models that all fail would show nothing."""
     counted = loop_judge.Counter()

@@ -70,6 +70,7 @@ class TestPicking:
     @pytest.mark.parametrize("opset", OPSETS)
     @pytest.mark.parametrize("constants", [TWO, "int32 k = {3}", "int64 k = {9}", "int64 k = {1}", LISTED])
     @pytest.mark.parametrize("shape", ["N, 4", "7, 4", "N, M"])
+    @pytest.mark.mostly_at_night(5)
     def test_longer_pieces(self, opset, constants, shape):
         lengths = [7] if shape[0] == "7" else LENGTHS
         text = split(AT, "float[A, B] y", constants, shape=shape, inputs=", int64 p")
@@ -390,6 +391,7 @@ class TestEditsOfKnownPieces:
         [("int64[3] k = {3, 0, 4}", "x, k"), ("int64 k = {3}", "x, k"), ("int64 k = {1}", "x")],
     )
     @pytest.mark.parametrize("edit", ["SequenceErase(s, p)", "SequenceErase(s)", "SequenceInsert(s, z, p)"])
+    @pytest.mark.mostly_at_night(5)
     def test_at_a_known_place(self, axis, constants, given, edit):
         for p in (0, 1, -1):
             text = f"""g (float[7, 7] x, float[7, 7] z) => (float[A, B] y, int64 n)

@@ -86,6 +86,7 @@ def assert_close(found, expected):
 
 @pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.mostly_at_night(5)
 def test_onnxruntime(name):
     assert left_in(lowered(name)) == []
     onnx.checker.check_model(lowered(name), full_check=True)
@@ -104,7 +105,7 @@ def test_reference_evaluator(name):
 
 
 @pytest.mark.slow
-@pytest.mark.mostly_at_night(3)
+@pytest.mark.mostly_at_night(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_openvino(name, openvino, tmp_path, request):
     if name in FAULTS_OF_OPENVINO:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from support.random_cases import examples
 
@@ -80,5 +80,41 @@ def test_tensors_agree(drawn, opset, optimizes):
         if any_failed(expected):
             assert optimizes
             continue
+        found = results_of(found, block.results)
+        assert_values(found, [i64(one) if isinstance(one, int) else one for one in expected])
+
+
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+@given(programs(), st.booleans())
+def test_without_checks(drawn, is_fixed):
+    """For the target portable, what comes out is right wherever the program has no error.
+
+    Where a list or a vector is empty, it may fail.
+    """
+    block, feeds = drawn
+    model = helper.make_model(
+        as_graph(block, "program"), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+    )
+    model.graph.input[0].type.sequence_type.elem_type.tensor_type.shape.dim.add()  # of one axis
+    for s, t, k in feeds:
+        plain = Plain()
+        expected = plain.run(block, (s, t, k), {})
+        if plain.failures or any_failed(expected):
+            continue
+        feed = {**tensors_of("s", s), "t": i64(t), "k": i64(k)}
+        shapes = {name: value.shape for name, value in feed.items()} if is_fixed else None
+        lowered = lower(model, ragged_io=True, target="portable", shapes=shapes, unroll=8)
+        if left_in(lowered):
+            continue
+        used = loaded(lowered, optimizes=True)
+        try:
+            found = used.run(None, feed)
+        except Exception:
+            event("fails")
+            continue
+        event("succeeds")
         found = results_of(found, block.results)
         assert_values(found, [i64(one) if isinstance(one, int) else one for one in expected])

@@ -70,6 +70,7 @@ def list_of(word, values, second=None):
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.mostly_at_night(5)
 def test_in_and_out(opset, type_, edit):
     model = parse(
         f"g (seq({type_}) s, int64 p, int64 q) => (seq({type_}) t, int64 n) "

@@ -299,6 +299,7 @@ def test_weights_in_files_come_along_to_standard_output(weighty, tmp_path):
 @pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x08\x08"])
 @pytest.mark.parametrize("command", [["explain", "-"], ["lower", "-", "-o", "-"]])
+@pytest.mark.mostly_at_night(5)
 def test_what_is_no_model(data, command):
     ended = shell(*command, input=data)
     assert ended.returncode == 1
@@ -343,7 +344,8 @@ def test_it_says_what_to_do_next(path, capfd):
     out = path.with_name("out.onnx")
     main(["lower", str(path), "-o", str(out)])
     assert capfd.readouterr().out.splitlines()[-1] == (
-        f"next: load {out} in onnxruntime; it has no sequences left. For OpenVINO pass --target openvino"
+        f"next: load {out} in onnxruntime; it has no sequences left. For OpenVINO pass --target openvino, "
+        "for others --target portable"
     )
     onnx.save(parse("g (float[N] x) => (float[N] y) { y = Neg(x) }"), path)
     main(["lower", str(path), "-o", str(out)])

@@ -102,5 +102,7 @@ def test_what_onnxruntime_refuses_is_not_written(monkeypatch):
 
 
 def test_an_unknown_target():
-    with pytest.raises(ValueError, match="target must be None or 'openvino', got 'onnxruntim'"):
+    with pytest.raises(
+        ValueError, match="target must be one of 'openvino', 'portable' or None, got 'onnxruntim'"
+    ):
         lower(model(CROPS, 18), target="onnxruntim")

@@ -224,6 +224,7 @@ def test_values(name):
 
 @pytest.mark.mostly_slow(11)
 @pytest.mark.parametrize("name", PATHS)
+@pytest.mark.mostly_at_night(5)
 def test_values_inside(name):
     for prepared in kinds_of(name):
         keeper = Keeper(prepared)

@@ -65,6 +65,7 @@ def cases():
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.mostly_at_night(3)
 def test_cases(pattern, cases):
     chosen = [name for name in cases if re.search(pattern, name)]
     assert chosen

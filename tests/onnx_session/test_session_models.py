@@ -242,6 +242,7 @@ def sessions():
 
 @pytest.mark.mostly_slow(37)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.mostly_at_night(3)
 def test_model(name, sessions):
     one = CASES[name]
     used, other = sessions(name)

@@ -48,6 +48,7 @@ def feed_of(n, rank):
 @pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize("name", WITH_SCALARS)
+@pytest.mark.mostly_at_night(5)
 def test_exported_models(name, rank):
     one = MODELS[name]
     ours, theirs = InferenceSession(one.path), reference(str(one.path))

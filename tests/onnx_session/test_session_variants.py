@@ -63,6 +63,7 @@ TURNS = [
 
 @pytest.mark.mostly_slow(31)
 @pytest.mark.parametrize(("name", "variant"), dict.fromkeys(TURNS))
+@pytest.mark.mostly_at_night(5)
 def test_variants(name, variant):
     one = MODELS[name]
     given = VARIANTS[variant](onnx.load(one.path))

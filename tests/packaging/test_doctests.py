@@ -43,7 +43,8 @@ def test_examples_of_compiled_modules_are_found():
 @pytest.mark.parametrize("package", PACKAGES)
 def test_public_names_have_examples(package):
     module = load(package)
-    public = {name: value for name, value in vars(module).items() if name[0] != "_" and callable(value)}
+    names = {*vars(module), *module.__all__}  # some are imported at their first use
+    public = {name: value for name in names if name[0] != "_" and callable(value := getattr(module, name))}
     assert public
     find = doctest.DocTestFinder(recurse=False).find
     assert [name for name in public if not any(test.examples for test in find(public[name], name))] == []

@@ -415,6 +415,7 @@ def test_a_c_extension_of_another_version_says_what_to_do(built, tmp_path, versi
     ],
     ids=["a function more", "a changed function"],
 )
+@pytest.mark.at_night
 def test_a_cython_extension_of_another_version_names_the_function(built, tmp_path, old, new, error, message):
     for name in ("seqcore/__init__.pxd", "seqcore/core/embedding.pxd"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

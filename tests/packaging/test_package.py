@@ -99,6 +99,7 @@ for missing.name in sys.argv[2:]:
 
 
 @pytest.mark.slow
+@pytest.mark.at_night
 def test_the_suite_stands_a_missing_package():
     """In one process, because what takes long is to import all that the tests use."""
     packages = ["torch", "pyarrow", "onnx", "onnxruntime"]

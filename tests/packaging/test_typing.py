@@ -93,6 +93,7 @@ def run(folder, module, *arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.at_night
 def test_stubs_are_true(folder):
     settings = ("--mypy-config-file", "mypy.ini", "--allowlist", "allowed.txt")
     assert "no issues found" in run(folder, "mypy.stubtest", "seqcore", *settings)
@@ -105,6 +106,7 @@ def test_mypy_agrees_with_uses(folder):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SETTINGS.exists(), reason="outside of the repository")
+@pytest.mark.at_night
 def test_mypy_agrees_with_bodies(folder):
     out = run(folder, "mypy", "--config-file", str(SETTINGS))
     assert "no issues found" in out

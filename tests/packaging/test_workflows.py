@@ -50,7 +50,14 @@ def test_rights_are_given_to_jobs(workflow):
     assert "\npermissions: {}\n" in read(workflow)
     for name, job in jobs_of(workflow).items():
         if name != "publish":
-            assert permissions_of(job) == {"contents": "read"}, name
+            rights = {"issues": "write"} if name == "report" else {"contents": "read"}
+            assert permissions_of(job) == rights, name
+
+
+def test_a_night_that_fails_is_reported():
+    jobs = jobs_of(ROOT / ".github" / "workflows" / "night.yml")
+    needed = re.search(r"needs: \[(.+)\]", jobs["report"])[1].split(", ")
+    assert sorted(needed) == sorted(jobs.keys() - {"report"})
 
 
 def test_the_release_has_a_token_and_the_artifacts():

@@ -35,6 +35,7 @@ def test_public_calls():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.at_night
 def test_public_calls_with_all_damages(kind):
     run("calls", 1, kind)
 
@@ -49,5 +50,6 @@ def test_exports_of_what_is_decoded():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.at_night
 def test_exports_with_all_damages(kind):
     run("exports", 1, kind)

@@ -1,5 +1,7 @@
 """Rows of each element, over mixtures of sources, layouts and histories: what slices of each array give."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,6 +45,31 @@ def test_truncated_elements_are_slices(mixture, size):
         return
     assert same(seq.truncate(size), [t[:size] for t in model])
     assert same(seq.truncate(size, side="left"), [t[max(len(t) - size, 0) :] for t in model])
+
+
+def test_few_views_of_elements_that_share_no_table():
+    """A table for each array takes 600 bytes, and eight times as long as its slice."""
+    arrays = TensorSequence([np.arange(5.0) for _ in range(2000)])
+    columns = split_to_sequence(np.ones((5, 2000)), axis=1)  # whose rows are apart
+    tracemalloc.start()
+    try:
+        for seq in (arrays, columns, columns[::-1]):
+            for cut, views in ((lambda seq: seq.truncate(2), 2000), (lambda seq: seq.windows(3), 4000)):
+                before = tracemalloc.get_traced_memory()[0]
+                found = cut(seq)
+                assert (tracemalloc.get_traced_memory()[0] - before) / views < 250
+                assert len(found) == views
+    finally:
+        tracemalloc.stop()
+    one = TensorSequence([np.arange(1e5)])
+    assert (one.windows(1).values() == one[0]).all()
+    assert np.shares_memory(one.windows(1).values(), one[0])
+
+
+@given(mixtures())
+def test_lists_are_those_of_each_array(mixture):
+    seq, model = mixture
+    assert repr(seq.tolist()) == repr([t.tolist() for t in model])  # with the types, and NaN
 
 
 @given(mixtures(one_rank=True), st.integers(-4, 3))

@@ -132,6 +132,7 @@ def test_pauses_within_a_row(at):
 
 
 @pytest.mark.slow
+@pytest.mark.at_night
 def test_pauses_between_elements():
     n = 3_000_000
     rows = sq.split_to_sequence(np.arange(5, dtype=np.float64))

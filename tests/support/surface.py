@@ -746,6 +746,10 @@ section("rows", [
          lambda seq: (all_windows(seq, 2, 1), window_ids(seq, 2, 1)), on="padded"),
     call("windows, of several sources", lambda seq: (seq[::-1] + seq[:1] + seq).windows(2),
          lambda seq: all_windows(seq[::-1] + seq[:1] + seq, 2)),
+    call("windows, of separate arrays", lambda seq, return_ids=True: seq.windows(2, return_ids=return_ids),
+         lambda seq: (all_windows(seq, 2), window_ids(seq, 2)), on="arrays"),
+    call("truncate, separate arrays", lambda seq: seq.truncate(1, side="left"),
+         lambda seq: [t[-1:] for t in seq], on="upright"),
     call("windows, none", lambda seq: seq.windows(2**70, partial=False), lambda seq: [], on="even"),
     call("truncate", lambda seq, size=2, side="right": seq.truncate(size, side=side),
          lambda seq: [t[:2] for t in seq], on="ragged", touches="each"),
@@ -1042,6 +1046,7 @@ section("files", [  # these need pyarrow
     call("save, an odd part",
          lambda path, seq, part=None: sq.save(path, iter([seq if part is None else part]))),
     call("Columns.save", lambda columns, path: columns.save(path), lambda: None),
+    call("Columns.load", lambda saved: Columns.load(saved)["tensors"], lambda seq: seq),
     call("load", lambda saved: sq.load(saved), lambda seq: seq),
     call("load, several", lambda saved: sq.load([saved, saved]), lambda seq: [*seq, *seq]),
     call("load, columns", lambda saved_columns: sq.load(saved_columns)),
@@ -1062,6 +1067,7 @@ section("files", [  # these need pyarrow
 UNCALLED = {
     *("__new__", "__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__dir__"),
     *("__slots__", "__slotnames__", "__pyx_vtable__", "__array_ufunc__"),
+    *("__static_attributes__", "__firstlineno__"),  # since Python 3.13
     *("Columns.of", "Columns.inner", "Columns.sequences", "ELEMENT_TYPES", "get_include"),
 }
 ALIASES = {

@@ -48,6 +48,7 @@ print("ended")
 @pytest.mark.slow
 @pytest.mark.parametrize("gil", ["own GIL", "shared GIL"])  # as far as the version of Python has both
 @pytest.mark.parametrize("where", ["first", "elsewhere"])
+@pytest.mark.mostly_at_night(3)
 def test_imports_in_other_interpreters(where, gil):
     if not any(map(importlib.util.find_spec, ("_interpreters", "_xxsubinterpreters"))):
         pytest.skip("this Python has no module for them")

@@ -73,6 +73,7 @@ except KeyboardInterrupt:
         *("seq == same", "seq.reduce(np.add, axis=None)"),
     ],
 )
+@pytest.mark.mostly_at_night(5)
 def test_ends_what_would_not_end(call):
     interrupted(ENDLESS.format(call=call))
 
@@ -131,6 +132,7 @@ ALL_LOOPS = pytest.mark.parametrize("name", LOOPS)
 
 
 @ALL_LOOPS
+@pytest.mark.mostly_at_night(5)
 def test_handlers_run_meanwhile(name):
     """A handler that comes a second time raises. If none ran before the end, only the first would come."""
     make, body = LOOPS[name]

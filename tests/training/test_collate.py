@@ -109,6 +109,11 @@ def test_batches_without_names():
         assert got["values"][:2].tolist() == [[1, 2, 3], [4, -1, -1]]
     assert [*PadCollate(mask=False)(seq)] == ["values"]
     assert PadCollate()([torch.tensor(1.5), torch.tensor(2.5)])["values"].tolist() == [1.5, 2.5]
+    for labels in ([1, 0.5], [2**63, 1], [True, False], [np.float32(0.5)] * 2, [torch.tensor(1), 2]):
+        got = PadCollate()([{"y": label} for label in labels])["y"]
+        plain = sq.Columns({"y": labels})["y"]
+        assert got.tolist() == plain.tolist()
+        assert got.numpy().dtype == plain.dtype
     same = PadCollate()([{"a": [1, 2]}, {"a": [3, 4]}])  # rows that happen to be of one length
     assert same["a_mask"].all()
 
@@ -123,6 +128,7 @@ def test_strings():
 
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.mostly_at_night(2)
 def test_in_a_loader(num_workers):
     data = sq.Columns({"tokens": [[i] * (i % 5 + 1) for i in range(40)], "i": np.arange(40)})
     sampler = sq.BatchSampler(data["tokens"], max_tokens=20)
@@ -145,6 +151,47 @@ def test_in_a_loader(num_workers):
         (lambda: PackCollate(dtype={"a": "time"}), None, TypeError, "time"),
         (PadCollate, 3, TypeError, "must be Columns, a sequence, or a list of rows, got 3"),
         (PadCollate, [], ValueError, "the batch has no rows"),
+        (
+            PadCollate,
+            [(torch.ones(2), 1), (torch.ones(3), 0)],
+            TypeError,
+            "row 0 is a tuple of 2 values: give",
+        ),
+        (PadCollate, [(torch.ones(2), torch.ones(2))], TypeError, "row 0 is a tuple of 2 values"),
+        (PackCollate, [np.ones(2), [np.ones(2), np.ones(2)]], TypeError, "row 1 is a list of 2 values"),
+        (PadCollate, [(3, 1), (4, 0)], TypeError, "row 0 is a tuple of 2 values"),
+        (PadCollate, [[[1], [2, 3]], [[1], [2]]], ValueError, r"tensors\[0\] is a ragged nested list"),
+        (PadCollate, [{"a": [[1], [2, 3]]}], ValueError, r"column 'a': tensors\[0\] is a ragged nested list"),
+        (
+            PadCollate,
+            [{"a": [1], "b": [1]}, {"a": [1], "b": [0.5]}],
+            TypeError,
+            r"column 'b': tensors\[1\] is",
+        ),
+        (
+            PadCollate,
+            [{"a": np.ones(1)}, {"a": np.ones((1, 1))}],
+            ValueError,
+            "column 'a': element 1 has shape",
+        ),
+        (
+            lambda: PadCollate(300),
+            [{"a": np.ones(1, "u1")}],
+            OverflowError,
+            "column 'a': padding_value is 300",
+        ),
+        (PackCollate, [{"a": np.ones((1, 2))}, {"a": np.ones((1, 3))}], ValueError, "column 'a': element 1"),
+        # Labels are what a column of Columns takes.
+        (PadCollate, [{"a": None}, {"a": 1}], TypeError, "column 'a': an item of the column is None"),
+        (
+            PadCollate,
+            [{"a": {"b": 1}}],
+            TypeError,
+            "column 'a': an item of the column is {'b': 1} of type dict",
+        ),
+        (PadCollate, [{"a": b"x"}], TypeError, "column 'a': an item of the column is b'x' of type bytes"),
+        (PadCollate, [{"a": "x"}, {"a": 1}], TypeError, "column 'a': the column mixes strings and numbers"),
+        (PadCollate, [{"a": 2**70}], OverflowError, "column 'a': the column is"),
         (PadCollate, [{"a": 1}, {"b": 1}], ValueError, r"row 1 is .*, but row 0 has 'a'"),
         (PadCollate, {"a": [[1]], "a_mask": [[2]]}, ValueError, "a column 'a_mask', a name that is added"),
         (PackCollate, {"a": [[1]], "cu_seqlens": [2]}, ValueError, "a column 'cu_seqlens'"),

@@ -37,6 +37,7 @@ def data(name, n, sources):
 @pytest.mark.parametrize("unit", ["elements", "tokens"])
 @pytest.mark.parametrize("name", ["the same lengths", "lengths by source", "equal", "distinct", "lognormal"])
 @pytest.mark.parametrize(("n", "weights"), [(2000, [1, 1]), (3000, [1, 3, 0.5]), (30_000, [5, 1, 1, 0, 2])])
+@pytest.mark.mostly_at_night(7)
 def test_shares_and_uses(n, weights, name, unit, stop, kind):
     sources = np.random.default_rng(1).integers(0, len(weights), n)
     lengths = data(name, n, sources)

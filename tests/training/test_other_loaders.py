@@ -140,6 +140,7 @@ LOADERS = {
 @pytest.mark.parametrize("where", ["end", "middle"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.mostly_at_night(11)
 def test_goes_on_with_what_was_not_trained_on(name, workers, where, before, after):
     package, train = LOADERS[name]
     pytest.importorskip(package)

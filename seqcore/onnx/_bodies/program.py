@@ -9,7 +9,9 @@ more evenly. Elementwise bodies go another way before: see `FlatForm`.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 from onnx import ModelProto, TensorProto
 
@@ -41,7 +43,7 @@ def run_singly(run, rows, start=0):
         for arrays in rows:
             results.append(run(arrays))
     except Exception as error:
-        error.seqcore_element = start + len(results)
+        error.seqcore_element = start + len(results)  # type: ignore[attr-defined]
         raise
     return results
 
@@ -84,7 +86,7 @@ class ManyRunner:
             return run_singly(self._program.run, rows)
         whole = self._whole(rows)
         varying = [i for name, i in self._fed if name not in whole]
-        results = []
+        results: list[Any] = []
         while (start := len(results)) < n:
             group = rows[start : start + COPIES]
             nbytes = sum(rows[start][i].nbytes for i in varying)
@@ -170,7 +172,7 @@ class Copies:
             # A body is pure: what it computes again for the last row is thrown away.
             rows = rows + [rows[-1]] * (COPIES - n)
         if self._all_vary:
-            values = chain.from_iterable(rows)
+            values: Iterator[Any] = chain.from_iterable(rows)
         else:
             values = (arrays[i] for arrays in rows for i in self._varying)
         feed = dict(zip(self._names, values, strict=True))
@@ -255,12 +257,13 @@ class Program:
         names = [value.name for value in model.graph.input]
         self._fed = [(value.name, names.index(value.name)) for value in typed.graph.input]
         runs = bool(typed.graph.output)
-        self._runner = make_runner(typed, self._label) if runs else None
+        self._runner: Any = make_runner(typed, self._label) if runs else None
         self.output_dtypes = tuple(self._output_dtypes(model.graph.output))
-        self._many = ManyRunner(self, typed, self._fed) if runs and self._runner.copies_well else None
+        copies_well = self._runner is not None and self._runner.copies_well
+        self._many = ManyRunner(self, typed, self._fed) if copies_well else None
         self._typed = typed
         self._extents = tuple(map(declared_extents, model.graph.input))
-        self._flat_plan = plan_flat(typed) if runs and self._runner.copies_well else None
+        self._flat_plan = plan_flat(typed) if copies_well else None
         self._flat = {}  # the names of whole inputs → its form, None if it has none
         self._building = threading.Lock()
         self._asked = 0  # elements so far; two threads may lose a count, which only delays a decision
@@ -268,7 +271,7 @@ class Program:
         self._plain = runs and self._sources == plain
 
     def _drop_the_unused(self, typed):
-        computed = {}
+        computed: dict[str, Any] = {}
         for value, (kind, _) in zip(typed.graph.output, self._sources, strict=True):
             if kind == "run":
                 computed.setdefault(value.name, value)
@@ -370,7 +373,7 @@ def _sources(model):
     """Yield for each output of a model where it comes from: an input, a constant, or the runtime's n-th."""
     inputs = {value.name: i for i, value in enumerate(model.graph.input)}
     constants = {one.name: one for one in model.graph.initializer}
-    computed = {}
+    computed: dict[str, int] = {}
     for output in model.graph.output:
         name = output.name
         if name in inputs:
@@ -428,7 +431,8 @@ def plan_flat(model):
     graph = model.graph
     if domains.get("", 0) < _OLDEST_OPSET or graph.sparse_initializer:
         return None
-    if not all(declared_dtype(value).kind in "biuf" for value in graph.input):
+    dtypes = [declared_dtype(value) for value in graph.input]
+    if not all(dtype is not None and dtype.kind in "biuf" for dtype in dtypes):
         return None
     reads = {value.name: frozenset([value.name]) for value in graph.input}
     reads |= {constant.name: frozenset() for constant in graph.initializer}

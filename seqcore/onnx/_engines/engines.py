@@ -186,7 +186,9 @@ class Compiled:
     ) -> None:
         self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
         # With several workers, maps are better left to them. If onnx finds a fault, onnxruntime refuses.
-        lowered, self.notes, self.loops = lower_prepared(given, keep_maps=max_workers != 1, is_checked=False)
+        lowered, self.notes, self.loops, _ = lower_prepared(
+            given, keep_maps=max_workers != 1, is_checked=False
+        )
         self.has_lists = has_lists(lowered)
         has_lowered_steps = lowered is not given and self.has_lists
         self.tiers: list[Tier]

@@ -56,14 +56,17 @@ class Schedule:
     def _fill(self):
         makers = {name: i for i, node in enumerate(self._nodes) for name in node.outputs if name}
         self._misses = [{makers[name] for name in reads if name in makers} for reads in self._reads]
-        self._waiters = [[] for _ in self._nodes]  # for each node, who waits for it
-        self._readers = {}  # name → the nodes that have yet to read it
+        self._waiters: list[list[int]] = [[] for _ in self._nodes]  # for each node, who waits for it
+        self._readers: dict[str, set[int]] = {}  # name → the nodes that have yet to read it
         for i, reads in enumerate(self._reads):
             for name in reads:
                 self._readers.setdefault(name, set()).add(i)
             for other in self._misses[i]:
                 self._waiters[other].append(i)
-        self._ready = {True: [], False: []}  # own? → the nodes that could run now, in the graph's order
+        self._ready: dict[bool, list[int]] = {
+            True: [],
+            False: [],
+        }  # own? → the nodes that could run now, in the graph's order
         for i, misses in enumerate(self._misses):
             if not misses:
                 self._ready[self._own[i]].append(i)
@@ -76,7 +79,7 @@ class Schedule:
         while self._ready[False]:
             part.append(self._start(False, 0))
         if part:
-            reads = {}
+            reads: dict[str, Any] = {}
             for i in part:
                 reads |= self._reads[i]
             # In the graph's order, which is one that its nodes can run in.

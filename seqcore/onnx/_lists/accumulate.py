@@ -241,7 +241,7 @@ class _Accumulated:
         shape = builder.after(last_node).op("Shape", scan)
         name = builder.fresh(f"{self._name}/shapes")
         rank = None if self.shape is None else len(self.shape)
-        shapes = add_scan(self.node, shape, name, TensorProto.INT64, [rank])
+        shapes = add_scan(self.node, shape, name, TensorProto.INT64, (rank,))
         nodes = builder.after(self.node)
         start, end = nodes.constant([0]), nodes.constant([1])
         same = nodes.op("Equal", shapes, nodes.slice(shapes, start, end, 0))
@@ -361,7 +361,8 @@ class _Iteration:
         each = self._each.all()
         if not all(map(is_always_filled, each)):
             return self._counter_state(each)
-        number = nodes.op("Reshape", parts_of(self._loop).iteration, nodes.constant([]))
+        iteration = parts_of(self._loop).iteration
+        number = nodes.of_rank(iteration, 0, self._prepared.type(iteration).rank)
         if len(each) > 1:
             number = nodes.op("Mul", number, nodes.constant(len(each)))
         length = self._length_of_start()

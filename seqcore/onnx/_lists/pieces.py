@@ -8,6 +8,7 @@ elements depend on them.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
@@ -42,14 +43,15 @@ class Pieces(Representation):
         self.phrase = f"becomes pieces of '{self.tensor}'"
         self.element_type = prepared.element_number(self.tensor)
         shape = prepared.shape(self.tensor)
-        self.rank = None if shape is None else len(shape)
+        # `Any`: where the shape is not known, nothing that needs it is asked for.
+        self.rank: Any = None if shape is None else len(shape)
         self.axis = node.attribute("axis", 0)
         if shape is not None:
             self.axis = axis_from_front(self.axis, self.rank)
-        self.shape = shape
+        self.shape: Any = shape
         self.total = None if shape is None else shape[self.axis]
-        self._cut = None  # the pieces' lengths where they are all made at once by a Split
-        self._made = None
+        self._cut: list[int] | None = None  # the pieces' lengths where they are all made at once by a Split
+        self._made: Any = None
 
     def plan(self, name, prepared, read):
         # Where all that is picked is picked at constant positions, a Split makes it.
@@ -81,6 +83,15 @@ class Pieces(Representation):
         if self._made is None:
             return self._pick(nodes, position, out)
         return self._take(nodes, self._made[position.value], out)
+
+    def _prepare(self, nodes):
+        raise NotImplementedError
+
+    def _pick(self, nodes, position, out):
+        raise NotImplementedError
+
+    def _whole(self, nodes, out):
+        raise NotImplementedError
 
     def _take(self, nodes, piece, out):
         return nodes.op("Identity", piece, out=out)
@@ -147,8 +158,9 @@ class UnitPieces(Pieces):
         self.count = self.total if isinstance(self.total, int) else None
 
     def known_lengths(self):
-        is_short = self.count is not None and 0 < self.count <= MOST_NUMBERS
-        return [1] * self.count if is_short else None
+        if self.count is None or not 0 < self.count <= MOST_NUMBERS:
+            return None
+        return [1] * self.count
 
     def plan(self, name, prepared, read):
         super().plan(name, prepared, read)
@@ -209,7 +221,7 @@ class UnitPieces(Pieces):
         shape = [length for k, length in enumerate(self.shape) if k != self.axis]
         if self.keepdims:
             shape.insert(self.axis, 1)
-        return Stack("", self.element_type, shape, is_filled=bool(self.count))
+        return Stack("", self.element_type, tuple(shape), is_filled=bool(self.count))
 
     def stacked(self, nodes):
         stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
@@ -234,6 +246,12 @@ class UnitPieces(Pieces):
 
 class _Cut(Pieces):
     """Pieces that start at several places, with tables of where that is."""
+
+    def _one_length(self) -> Any:
+        raise NotImplementedError
+
+    def _starts_and_ends(self, nodes) -> Any:
+        raise NotImplementedError
 
     def plan(self, name, prepared, read):
         super().plan(name, prepared, read)
@@ -273,7 +291,7 @@ class _Cut(Pieces):
             raise Declined("their shapes may differ")
         shape = list(self.shape)
         shape[self.axis] = length
-        return Stack("", self.element_type, shape, is_filled=True)
+        return Stack("", self.element_type, tuple(shape), is_filled=True)
 
     def stacked(self, nodes):
         return self._to_front(nodes, self._cut_axis(nodes), self.axis, self.rank + 1)

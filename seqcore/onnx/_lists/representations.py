@@ -12,6 +12,8 @@ Before that, lists that loops put elements into become scan outputs, which are s
 
 from __future__ import annotations
 
+from typing import Any
+
 from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Graph, Node
@@ -151,14 +153,15 @@ class Stack(Representation):
 
     def __init__(self, tensor: str, element_type: int, shape: Shape, is_filled: bool = False) -> None:
         self.tensor, self.element_type = tensor, element_type
-        self.shape, self.is_filled = shape, is_filled
+        self.shape: Any = shape  # a join is asked for only where it is known
+        self.is_filled = is_filled
 
     def of(self, tensor: str) -> Stack:
         """Return the same for another tensor."""
         return Stack(tensor, self.element_type, self.shape, self.is_filled)
 
     @property
-    def rank(self) -> int | None:
+    def rank(self) -> Any:
         return None if self.shape is None else len(self.shape)
 
     def as_stack(self):

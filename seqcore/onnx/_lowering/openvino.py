@@ -7,7 +7,7 @@ import math
 from onnx import TensorProto
 
 from seqcore.onnx._lists.cuts import EXPANDED, make_empty
-from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.graph import Model, Node, rename
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
@@ -42,23 +42,13 @@ def take_known_branches(model: Model, prepared: Prepared) -> bool:
         for node in graph.nodes:
             if node.is_op("If") and (fixed := prepared.condition(node.inputs[0])) is not None:
                 branch = node.graphs["then_branch" if fixed else "else_branch"]
-                nodes += _renamed(branch, dict(zip(branch.outputs, node.outputs, strict=True)))
+                rename(branch.nodes, dict(zip(branch.outputs, node.outputs, strict=True)))
+                nodes += branch.nodes
                 has_changed = True
             else:
                 nodes.append(node)
         graph.nodes = nodes
     return has_changed
-
-
-def _renamed(branch: Graph, names: dict[str, str]) -> list[Node]:
-    """Return the nodes of a branch, in which values have other names, in all depths."""
-    for graph in branch.all_graphs():
-        for node in graph.nodes:
-            node.inputs = [names.get(name, name) for name in node.inputs]
-            node.outputs = [names.get(name, name) for name in node.outputs]
-        if graph is not branch:
-            graph.outputs = [names.get(name, name) for name in graph.outputs]
-    return branch.nodes
 
 
 def make_empty_constants(model: Model) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import onnx
@@ -20,6 +22,8 @@ from seqcore.onnx._lowering.openvino import (
     make_empty_constants,
     take_known_branches,
 )
+from seqcore.onnx._lowering.portable import fold_constants, make_portable, oldest_opset
+from seqcore.onnx._lowering.unroll import WRITTEN_OUT, unroll_loops
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
@@ -52,11 +56,14 @@ class Lowered(NamedTuple):
         The lowered model, or the given one if nothing could be lowered.
     notes : list of Note
     loops : list of LoopNote
+    unrolled : mapping of str to str
+        The loops that `unroll` asks for → that each is written out, or why it stays.
     """
 
     prepared: Prepared
     notes: list[Note]
     loops: list[LoopNote]
+    unrolled: Mapping[str, str] = MappingProxyType({})
 
 
 def lower_prepared(
@@ -66,6 +73,8 @@ def lower_prepared(
     packs: bool = False,
     vectorises: bool = True,
     target: str | None = None,
+    is_fixed: bool = False,
+    unroll: int = 0,
 ) -> Lowered:
     """Compile the sequences of a model away.
 
@@ -83,50 +92,80 @@ def lower_prepared(
     vectorises : bool, optional
         If True, vectorize loops.
     target : str, optional
-        With "openvino", also write what OpenVINO needs.
+        With "openvino", also write what OpenVINO needs; with "portable", what most runtimes take: see
+        `portable`.
+    is_fixed : bool, optional
+        If True, the inputs have fixed shapes: compute what is known then.
+    unroll : int, optional
+        The largest number of iterations of a loop that is written out.
     """
-    if not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
+    is_rewritten = bool(target == "portable" or is_fixed or unroll)
+    if not is_rewritten and not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
         return Lowered(given, [], [])
+    if given.model.opset < OLDEST_OPSET and (is_fixed or unroll):
+        raise ValueError(
+            f"shapes and unroll need opset {OLDEST_OPSET} or later: the model has {given.model.opset}"
+        )
     if given.model.opset < OLDEST_OPSET:
         why = f"stays a list: the model has opset {given.model.opset}, export it with {OLDEST_OPSET} or later"
         nodes = ((name, node) for name, (node, _) in given.producers.items() if given.is_sequence(name))
         return Lowered(given, [Note(name, node.name, False, why) for name, node in nodes], [])
     normal = given.model.copy()
+    if target == "portable":
+        normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
     has_changed = packs and take_known_branches(normal, given)
     has_changed |= drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
+    unrolled: dict[str, str] = {}
+    if is_fixed or unroll:
+        write_out_maps(normal, known, Builder(normal), set())
+        known = fold_constants(given.again(normal))
     # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
     # where an operator is left that was written for one, it stays as it was.
     whole_lists: set[str] = set()
     whole_maps = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, whole_maps, whole_lists, packs, vectorises)
+        trial = _Trial(known, whole_maps, whole_lists, packs, vectorises, target != "portable")
         if lists := trial.lists_left():
             whole_lists |= lists
             continue
+        if is_fixed or unroll:
+            known, became = unroll_loops(known, trial.loops_left(), unroll)
+            unrolled |= became
+            if any(text.startswith(WRITTEN_OUT) for text in became.values()):
+                continue
         if not (failed := trial.maps_left()):
             break
         for name in failed:
             why_maps_stay |= trial.why_map_stays(name)
         whole_maps |= failed
     trial.add_reasons(why_maps_stay)
-    notes = _Notes(known, trial).all()
+    # Each copy of a loop's body has the sequences of the body.
+    notes = [
+        note for note in _Notes(known, trial).all() if note.value in given.producers or not note.is_lowered
+    ]
     lowered = trial.prepared
     if target == "openvino" and trial.replaced:
         lowered = _for_openvino(lowered)
-    if not trial.replaced and not any(note.is_vectorised for note in trial.loops):
+    if target == "portable":
+        lowered = make_portable(lowered)
+    elif is_fixed or unroll:
+        lowered = fold_constants(lowered)
+    if not is_rewritten and not trial.replaced and not any(note.is_vectorised for note in trial.loops):
         return Lowered(given, notes, trial.loops)
-    fault = _fault_of(lowered.model) if is_checked else ""
-    if fault and not _fault_of(given.model):
+    fault = fault_of(lowered.model) if is_checked else ""
+    if fault and not fault_of(given.model):
         # More is known of tensors than of sequences: that they never fit, for instance.
+        if is_fixed:
+            raise ValueError(f"shapes don't fit the model: {fault}")
         why = f"stays a list: a lowered model would not be valid: {fault}"
         return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], trial.loops)
-    return Lowered(lowered, notes, trial.loops)
+    return Lowered(lowered, notes, trial.loops, unrolled)
 
 
-def _fault_of(model: Model) -> str:
+def fault_of(model: Model) -> str:
     """Return what the checker finds in a model when it infers all shapes, "" if nothing.
 
     What the file says of its outputs' shapes does not count: of `unbind` exporters say other than they get.
@@ -173,7 +212,13 @@ class _Trial:
     """
 
     def __init__(
-        self, known: Prepared, whole_maps: set[str], whole_lists: set[str], packs: bool, vectorises: bool
+        self,
+        known: Prepared,
+        whole_maps: set[str],
+        whole_lists: set[str],
+        packs: bool,
+        vectorises: bool,
+        has_checks: bool,
     ) -> None:
         self._known, self._packs = known, packs
         self.replaced: dict[str, str] = {}
@@ -183,7 +228,7 @@ class _Trial:
         self._settled: set[str] = set()
         self._why_carried: dict[str, str] = {}
         model = known.model.copy()
-        builder = Builder(model)
+        builder = Builder(model, has_checks=has_checks)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, whole_maps)
         self.prepared = known.again(model, is_same=not self._written)
@@ -278,6 +323,10 @@ class _Trial:
             builder.apply()
             prune(model)
         return self._is_done(model, replaced)
+
+    def loops_left(self) -> set[str]:
+        """Return the names of the loops that are left."""
+        return {node.name for node in self.prepared.model.graph.all_nodes() if node.is_op("Loop")}
 
     def maps_left(self) -> set[str]:
         """Return the names of the maps whose loops still have sequence operators.

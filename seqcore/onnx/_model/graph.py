@@ -4,7 +4,7 @@ A value is a name. In a normal model (see `normal_form`) a name means one value 
 inputs and outputs are lists of names and nothing else. Whatever is said of a value's type stands beside.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto, helper
@@ -85,6 +85,9 @@ class Node:
 
     def set_attribute(self, name: str, value: Any) -> None:
         self._attributes[name] = helper.make_attribute(name, value)
+
+    def drop_attribute(self, name: str) -> None:
+        self._attributes.pop(name, None)
 
     def attribute_messages(self) -> Iterator[AttributeProto]:
         """Yield the attributes that are not graphs."""
@@ -198,6 +201,19 @@ def reads_of(node: Node) -> dict[str, None]:
     for inner in node.graphs.values():
         names.update(inner.free_names())
     return names
+
+
+def rename(nodes: list[Node], names: Mapping[str, str]) -> None:
+    """Give values of nodes other names, in all depths."""
+    for node in nodes:
+        node.inputs = [names.get(name, name) for name in node.inputs]
+        node.outputs = [names.get(name, name) for name in node.outputs]
+        for graph in node.graphs.values():
+            graph.inputs = [names.get(name, name) for name in graph.inputs]
+            graph.outputs = [names.get(name, name) for name in graph.outputs]
+            graph.declared = {names.get(name, name): kind for name, kind in graph.declared.items()}
+            graph.defaults = {names.get(name, name): one for name, one in graph.defaults.items()}
+            rename(graph.nodes, names)
 
 
 def fresh_name(name: str, taken: set[str]) -> str:

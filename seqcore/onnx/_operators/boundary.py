@@ -45,9 +45,9 @@ class FromExtents(Operator):
         sizes = form.sizes(nodes, extents)
         missing = nodes.op("Sub", nodes.op("Shape", given), nodes.op("ReduceSum", sizes, keepdims=0))
         count = nodes.op("Add", count, nodes.op("Abs", missing))
-        zero = nodes.require_zero(count)
+        zero = nodes.require_zero(nodes.squeeze(count, 0))
         values, own = form.parts
-        nodes.slice(given, zero, nodes.op("Shape", given), 0, out=values)
+        nodes.bound(given, zero, out=values)
         nodes.op("Add", extents, zero, out=own)
 
 
@@ -84,7 +84,8 @@ class ToTensors(Operator):
         elif len(form.parts) == 1:
             give_rows(nodes, form.stacked(nodes), layout, node.outputs)
         else:
-            give_numbers(nodes, *form.parts, layout, node.outputs)
+            values, extents = form.parts
+            give_numbers(nodes, values, extents, layout, node.outputs)
 
 
 def _told_shape(node):

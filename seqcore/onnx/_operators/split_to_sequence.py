@@ -39,9 +39,9 @@ class SplitToSequence(Operator):
             n = int(lengths)
             if n == 1:
                 return of_one, total
-            is_known = total is not None and n > 0
-            is_even = is_known and total % n == 0
-            return (*before, n if is_even else None, *behind), -(-total // n) if is_known else None
+            if total is None or n <= 0:
+                return (*before, None, *behind), None
+            return (*before, n if total % n == 0 else None, *behind), -(-total // n)
         is_even = lengths.ndim == 1 and lengths.size and (lengths == lengths[0]).all()
         return (*before, int(lengths[0]) if is_even else None, *behind), lengths.size
 
@@ -82,7 +82,7 @@ class SplitToSequence(Operator):
 
         def step(frame):
             lengths = None if is_whole else frame[split]
-            if not is_whole and keeps == 0 and lengths.ndim == 0 and lengths == 1:
+            if lengths is not None and keeps == 0 and lengths.ndim == 0 and lengths == 1:
                 lengths = None
             frame[to] = split_to_sequence(frame[tensor], lengths, axis=axis, keepdims=keeps)
 

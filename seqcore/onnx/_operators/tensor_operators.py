@@ -98,6 +98,13 @@ def _comparison(function: Callable[[Any, Any], bool]) -> Rule:
     return rule
 
 
+def negation(node: Node, known: Inference) -> Type:
+    numbers = known.numbers_of(node.inputs[0])
+    if numbers is not None and _are_integers(*numbers):
+        known.numbers[node.outputs[0]] = tuple(int(not number) for number in numbers)
+    return same(node, known)
+
+
 def where(node: Node, known: Inference) -> Type:
     return tensor(known.type(node.inputs[1]).number, _broadcast(node.inputs, known))
 
@@ -155,6 +162,10 @@ def shape_of(node: Node, known: Inference) -> Type:
 
 
 def size_of(node: Node, known: Inference) -> Type:
+    shape = known.shape(node.inputs[0])
+    lengths = [length for length in shape or () if isinstance(length, int)]
+    if shape is not None and len(lengths) == len(shape):
+        known.numbers[node.outputs[0]] = (math.prod(lengths),)
     return tensor(TensorProto.INT64, ())
 
 
@@ -413,11 +424,12 @@ def range_(node: Node, known: Inference) -> Type:
     return tensor(number, (None,))
 
 
-def _arithmetic(function: Callable[[Any, Any], int]) -> Rule:
+def _arithmetic(function: Callable[[Any, Any], int | None]) -> Rule:
     def rule(node: Node, known: Inference) -> Type:
         type_ = broadcast(node, known)
-        one, other = (known.numbers_of(name) for name in node.inputs[:2])
-        if type_.number == TensorProto.INT64 and type_.rank in (0, 1) and one and other:
+        one, other = (known.numbers_of(name) for name in (*node.inputs, "")[:2])
+        is_followed = type_.number == TensorProto.INT64 and type_.rank in (0, 1) and len(node.inputs) == 2
+        if is_followed and one and other:
             n = max(len(one), len(other))
             one, other = (numbers * n if len(numbers) == 1 else numbers for numbers in (one, other))
             pairs = zip(one, other, strict=False)
@@ -429,6 +441,11 @@ def _arithmetic(function: Callable[[Any, Any], int]) -> Rule:
         return type_
 
     return rule
+
+
+def _quotient(a: int, b: int) -> int | None:
+    """Return a / b as ONNX's Div rounds it, towards 0; None for no result."""
+    return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def _are_integers(*lengths: Length) -> bool:
@@ -449,8 +466,10 @@ _SAFE = {"broadcasts": True, "never_fails": True}
 _rows("Add", _arithmetic(lambda a, b: a + b), numpy=np.add, **_SAFE)
 _rows("Sub", _arithmetic(lambda a, b: a - b), numpy=np.subtract, **_SAFE)
 _rows("Mul", _arithmetic(lambda a, b: a * b), numpy=np.multiply, **_SAFE)
-_rows("Div", broadcast, batch_rule=_BROADCAST_RULE._replace(divides=safety.divides), **_SAFE)
-_rows("Pow Max Min", broadcast, **_SAFE)
+_rows("Div", _arithmetic(_quotient), batch_rule=_BROADCAST_RULE._replace(divides=safety.divides), **_SAFE)
+_rows("Max", _arithmetic(max), **_SAFE)
+_rows("Min", _arithmetic(min), **_SAFE)
+_rows("Pow", broadcast, **_SAFE)
 _rows("Mod Sum Mean", broadcast, **_BROADCAST)
 _rows(
     "PRelu",
@@ -461,15 +480,15 @@ _rows(
 _rows("Where", where, **_SAFE)
 _rows("Equal", _comparison(lambda a, b: a == b), numpy=np.equal, **_SAFE)
 _rows("Greater", _comparison(lambda a, b: a > b), numpy=np.greater, **_SAFE)
-_rows("GreaterOrEqual", compare, numpy=np.greater_equal, **_SAFE)
+_rows("GreaterOrEqual", _comparison(lambda a, b: a >= b), numpy=np.greater_equal, **_SAFE)
 _rows("Less", _comparison(lambda a, b: a < b), numpy=np.less, **_SAFE)
-_rows("LessOrEqual", compare, numpy=np.less_equal, **_SAFE)
-_rows("And", compare, numpy=np.logical_and, **_SAFE)
-_rows("Or", compare, numpy=np.logical_or, **_SAFE)
+_rows("LessOrEqual", _comparison(lambda a, b: a <= b), numpy=np.less_equal, **_SAFE)
+_rows("And", _comparison(lambda a, b: a and b), numpy=np.logical_and, **_SAFE)
+_rows("Or", _comparison(lambda a, b: a or b), numpy=np.logical_or, **_SAFE)
 _rows("Xor", compare, numpy=np.logical_xor, **_SAFE)
 _rows("BitwiseAnd BitwiseOr BitwiseXor", broadcast, broadcasts=True)
 _rows("BitShift", broadcast, **_BROADCAST)
-_rows("Not", same, elementwise=True, never_fails=True, numpy=np.logical_not)
+_rows("Not", negation, elementwise=True, never_fails=True, numpy=np.logical_not)
 _rows("Neg Abs BitwiseNot", same, elementwise=True, never_fails=True)
 _rows(
     "Ceil Cos Erf Exp Floor LeakyRelu Log Relu Sigmoid Sin Sqrt Tanh",

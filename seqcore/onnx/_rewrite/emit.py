@@ -24,11 +24,12 @@ _BEFORE_ALL = -(1 << 63)
 class Builder:
     """Nodes to put into a model in normal form: in place of others, or after them.
 
-    Nothing changes until `apply`: those who look at the model meanwhile see it as it was.
+    Nothing changes until `apply`: those who look at the model meanwhile see it as it was. If `has_checks` is
+    False, nothing is checked at run time, and no memory is saved: for runtimes that run straight models only.
     """
 
-    def __init__(self, model: Model, prefix: str = "lowered") -> None:
-        self.opset = model.opset
+    def __init__(self, model: Model, prefix: str = "lowered", has_checks: bool = True) -> None:
+        self.opset, self.has_checks = model.opset, has_checks
         self._prefix = prefix
         self._model = model
         self._taken = model.names()
@@ -217,8 +218,18 @@ class Nodes:
         """Return a tensor in a shape that may hold zeros."""
         return self.op("Reshape", tensor, shape, allowzero=1, out=out)
 
+    def of_rank(self, number: str, rank: int, own: int | None) -> str:
+        """Return a tensor of one item in rank 0 or 1; `own` is the rank that it has, if that is known."""
+        if own == rank:
+            return number
+        if {own, rank} == {0, 1}:
+            return self.unsqueeze(number, 0) if rank else self.squeeze(number, 0)
+        return self.op("Reshape", number, self.constant([1] * rank))
+
     def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
-        """Add a Split with constant lengths, and return the names of its outputs."""
+        """Add a Split with constant lengths, and return the names of its outputs; none for one piece."""
+        if len(lengths) == 1:
+            return [tensor]
         return self.ops("Split", [tensor, self.constant(lengths)], [""] * len(lengths), axis=axis)
 
     def slice(self, tensor: str, start: str, end: str, axis: int, out: str = "") -> str:
@@ -253,12 +264,14 @@ class Nodes:
         """Return a scalar that is 0 where a boolean scalar is false; where it is true, the model fails.
 
         What is computed from it can't be had without the check: a Gather from one element at position 1 is
-        an error, in whatever runtime, and no optimizer drops it.
+        an error, in whatever runtime, and no optimizer drops it. Without checks it is a constant.
         """
         return self.require_zero(self.op("Cast", bad, to=TensorProto.INT64))
 
     def require_zero(self, count: str) -> str:
         """Return a number that is 0, as a scalar; where it is another, the model fails."""
+        if not self.builder.has_checks:
+            return self.constant(0)
         return self.op("Gather", self.constant([0]), count, axis=0)
 
     def fail_unless_equal(self, one: str, other: str) -> str:
@@ -266,6 +279,8 @@ class Nodes:
 
     def bound(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a copy of a tensor with axes, bound to a scalar of `fail_if`."""
+        if not self.builder.has_checks:
+            return self.op("Identity", tensor, out=out)
         return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([AFTER_ALL]), 0, out=out)
 
     def checked(self, tensor: str, zero: str, out: str = "") -> str:
@@ -274,12 +289,12 @@ class Nodes:
         Of one Reshape after another, onnxruntime leaves out the first, whatever its shape comes from, if it
         knows the shape of the last. So this is for checks that a last shape would make again.
         """
+        if not self.builder.has_checks:
+            return self.op("Identity", tensor, out=out)
         return self.op("Reshape", tensor, self.op("Add", self.op("Shape", tensor), zero), out=out)
 
     def position(self, position: Position, rank: int) -> str:
         """Return a `Position` as a tensor of rank 0 or 1: in ONNX's own examples it is of either."""
         if position.value is not None:
             return self.constant(np.full((1,) * rank, position.value))
-        if position.rank == rank:
-            return position.name
-        return self.op("Reshape", position.name, self.constant([1] * rank))
+        return self.of_rank(position.name, rank, position.rank)

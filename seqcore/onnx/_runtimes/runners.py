@@ -84,7 +84,7 @@ class SessionRunner:
                 values[name] = make(array)
         outputs = self.session.run_with_ort_values(self.output_names, values, options)
         return [
-            _bits_of(value, dtype) if dtype.name == "bfloat16" else value.numpy().copy()
+            _bits_of(value, dtype) if dtype is not None and dtype.name == "bfloat16" else value.numpy().copy()
             for value, dtype in zip(outputs, self.output_dtypes, strict=True)
         ]
 
@@ -134,7 +134,9 @@ def _loop_of_ours() -> Any:
     """Return a Loop of our own: in onnx 1.23 scan outputs get no new axis."""
     from onnx.reference.ops import op_loop
 
-    class Loop(op_loop.Loop):
+    base: Any = op_loop.Loop
+
+    class Loop(base):
         """Loop-1 and later, by the ONNX specification."""
 
         op_domain = ""
@@ -144,7 +146,7 @@ def _loop_of_ours() -> Any:
             trips = None if trips is None else np.asarray(trips).item()
             going = not conditional or np.asarray(going).item()
             iteration, condition, *names = self.body.input_names
-            iterations = []
+            iterations: list[Any] = []
             while going and (trips is None or len(iterations) < trips):
                 numbers = {iteration: np.array(len(iterations)), condition: np.array(True)}
                 values = (context or {}) | numbers | dict(zip(names, states, strict=True))

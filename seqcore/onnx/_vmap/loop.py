@@ -143,7 +143,7 @@ class _Vectorised:
         before = Nodes(builder, loop)
         trips = parts.trips
         if self._prepared.shape(trips) != ():
-            trips = before.op("Reshape", trips, before.constant([]))
+            trips = before.squeeze(trips, 0)
         joins = self._joins()
         if joins:
             # Without an iteration they fail.
@@ -151,6 +151,12 @@ class _Vectorised:
             trips = before.op("Add", trips, before.fail_if(is_empty))
         at_once = Nodes(builder, loop)
         body, results = self._all_at_once(at_once, trips)
+        if not builder.has_checks:
+            at_once.rename(results, self._outputs)
+            before.nodes.extend(at_once.nodes)
+            self._give_lists(before)
+            builder.instead(self._given).nodes.extend(before.nodes)
+            return set()
         sizes = sizes_of(self._loop, body)
         if sizes.are_large:
             raise Declined("works on large tensors, which would gain nothing")

@@ -83,7 +83,10 @@ class LoopShapes:
         name, axis = self.lengths[length]
         if axis >= 0:
             return nodes.length(name, axis)
-        numbers = nodes.op("Reshape", name, nodes.constant([-1]))
+        rank = self.types[name].rank if name in self.types else None
+        if rank == 0:
+            return name
+        numbers = name if rank == 1 else nodes.op("Reshape", name, nodes.constant([-1]))
         return nodes.op("Gather", numbers, nodes.constant(-1 - axis), axis=0)
 
     def is_fixed(self, name: str) -> bool:

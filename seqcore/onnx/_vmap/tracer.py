@@ -352,7 +352,7 @@ class Tracer:
 
     def number(self) -> str:
         """Return how many iterations there are, as a scalar."""
-        return self.nodes.op("Reshape", self.count, self.nodes.constant([]))
+        return self.nodes.squeeze(self.count, 0)
 
     def first_rows(self, tensor: str, axis: int) -> str | None:
         """Return what an axis of a tensor has at the iterations' numbers, None where these are not all."""
@@ -363,7 +363,7 @@ class Tracer:
         if known is not None and shape is not None and shape[axis] == known:
             return tensor
         if is_length_of(self.prepared, self.trips, tensor, axis):
-            end = nodes.op("Reshape", self.trips, nodes.constant([1]))
+            end = nodes.unsqueeze(self.trips, 0)
         else:
             is_short = nodes.op("Less", nodes.length(tensor, axis), self.trips)
             end = nodes.op("Add", self.count, nodes.fail_if(is_short))
@@ -413,6 +413,6 @@ def is_check(prepared: Prepared, number: str) -> bool:
     """Return whether a number is the 0 of `Nodes.fail_if`."""
     node = prepared.producer(number)
     if node is None or not node.is_op("Gather"):
-        return False
+        return prepared.integer(number) == 0
     data = prepared.constant(node.inputs[0])
     return data is not None and data.shape == (1,) and data[0] == 0

@@ -1,0 +1,281 @@
+"""Models for runtimes with few operators: the target "portable", fixed shapes, loops that are written out."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from support.models.exported import MODELS  # noqa: E402
+from support.models.lowering import left_in, ops, session  # noqa: E402
+from support.models.ragged_io import packed  # noqa: E402
+from support.models.sessions import model  # noqa: E402
+
+from seqcore import TensorSequence  # noqa: E402
+from seqcore.onnx import InferenceSession, lower  # noqa: E402
+from seqcore.onnx._lowering import unroll as unrolling  # noqa: E402
+from seqcore.onnx.explaining import explain  # noqa: E402
+from seqcore.onnx.lowering import lower_with_loops  # noqa: E402
+
+PORTABLE = {"target": "portable"}
+
+
+def depth(graph):
+    """How deep loops and branches are nested."""
+    inner = [
+        (node.op_type in ("If", "Loop", "SequenceMap")) + depth(one.g)
+        for node in graph.node
+        for one in node.attribute
+        if one.HasField("g")
+    ]
+    return max(inner, default=0)
+
+
+def as_tensors(values, names):
+    """Values as a model without sequences has them."""
+    made = {}
+    for key, value in values.items():
+        is_list = isinstance(value, list | TensorSequence)
+        made |= packed(key, list(value), names, (), np.float32) if is_list else {key: np.asarray(value)}
+    return made
+
+
+def assert_close(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        if one.size or other.size:
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            np.testing.assert_allclose(one, other, 1e-4, 1e-5)
+
+
+@pytest.mark.mostly_at_night(7)
+@pytest.mark.parametrize("name", MODELS)
+def test_exported(name):
+    """They return what the given model returns. Without elements they may fail, but are never wrong."""
+    one = MODELS[name]
+    used = InferenceSession(one.path)
+    plain = lower(one.path, ragged_io=True)
+    portable = lower(one.path, ragged_io=True, target="portable")
+    assert portable.opset_import[0].version <= plain.opset_import[0].version
+    assert depth(portable.graph) <= depth(onnx.load(one.path).graph)
+    assert left_in(portable) == []
+    names, outputs = ([value.name for value in part] for part in (plain.graph.input, plain.graph.output))
+    for n in (0, 1, 2, 5):
+        feed = one.example(max(n, one.least), seed=n)
+        if any(isinstance(value, list) and not value for value in feed.values()):
+            continue  # an empty list doesn't tell the shape of an element
+        results = zip([value.name for value in used.get_outputs()], used.run(None, feed), strict=True)
+        expected = as_tensors(dict(results), outputs)
+        tensors = as_tensors(feed, names)
+        shapes = {key: value.shape for key, value in tensors.items()}
+        fixed = lower(one.path, ragged_io=True, target="portable", shapes=shapes, unroll=8)
+        for made in (portable, fixed):
+            onnx.checker.check_model(made, full_check=True)
+            try:
+                found = session(made).run(None, tensors)
+            except Exception:
+                assert n == 0
+                continue
+            assert_close(found, [expected[key] for key in outputs])
+
+
+WHILE = """
+    f (float[N, 4] x, int64 k) => (float[M, 4] y, int64 last, float[L] sums)
+    <bool yes = {1}, int64 zero = {0}, int64 one = {1}, int64 most = {1000}, int64[1] front = {0}> {
+        shape = Shape (x)
+        n = Gather (shape, zero)
+        start = SequenceEmpty ()
+        begins = Greater (n, zero)
+        at, rows, sums = Loop (TRIPS, begins, zero, start) <body = b
+            (int64 i, bool c, int64 j, seq(float[4]) s) => (bool on, int64 j2, seq(float[4]) t, float sum) {
+            row = Gather (x, j)
+            t = SequenceInsert (s, row)
+            j2 = Add (j, one)
+            before = SequenceAt (s2, zero)
+            s2 = SequenceConstruct (row)
+            sum = ReduceSum <keepdims = 0> (before)
+            on = Less (j2, LIMIT)
+        }>
+        last = Identity (at)
+        length = SequenceLength (rows)
+        none = Equal (length, zero)
+        y = If (none) <
+            then_branch = a () => (float[A, 4] u) { u = Slice (x, front, front) },
+            else_branch = d () => (float[B, 4] w) { w = ConcatFromSequence <axis = 0, new_axis = 1> (rows) }
+        >
+    }
+"""
+
+
+def while_loop(trips="most", limit="n"):
+    # Nodes come in order.
+    lines = WHILE.replace("TRIPS", trips).replace("LIMIT", limit).splitlines()
+    made = next(k for k, line in enumerate(lines) if "s2 = " in line)
+    lines[made - 1], lines[made] = lines[made], lines[made - 1]
+    return model("\n".join(lines))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 7])
+def test_a_loop_that_counts_itself(n):
+    """How often it goes on, its own counter says: a list of as many elements is left, and then none."""
+    given = while_loop()
+    x = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
+    feed = {"x": x, "k": np.array(3)}
+    made, _, loops = lower_with_loops(given, False, packs=True, shapes={"x": (n, 4)}, unroll=7)
+    assert not {"Loop", "If"} & {*ops(made)}
+    assert left_in(made) == []
+    assert all(text == f"is written out: {n} iteration{'' if n == 1 else 's'}" for text in loops.values())
+    found = session(made).run(None, feed)
+    np.testing.assert_array_equal(found[0], x)
+    assert found[1] == n
+    np.testing.assert_array_equal(found[2], x.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "n", "text"),
+    [
+        ({}, 8, "has more than 7 iterations"),
+        ({"trips": "k"}, 5, "the number of its iterations depends on data"),
+        ({"limit": "k"}, 5, "whether it goes on depends on data"),
+    ],
+)
+def test_loops_that_stay(kwargs, n, text):
+    given = while_loop(**kwargs)
+    made, _, loops = lower_with_loops(given, False, packs=True, shapes={"x": (n, 4)}, unroll=7)
+    assert "Loop" in ops(made)
+    assert [one for one in loops.values() if text in one]
+    lines = explain(given, shapes={"x": (n, 4)}, unroll=7)
+    assert any(text in line for line in lines)
+    feed = {"x": np.ones((n, 4), np.float32), "k": np.array(3)}
+    assert_close(session(made).run(None, feed), session(lower(given)).run(None, feed))
+
+
+def test_nested_loops():
+    """The inner one's count is known in each copy of the outer one."""
+    given = model("""
+        f (float[N] x) => (float[M] y) <bool yes = {1}, int64 zero = {0}, int64 one = {1}> {
+            shape = Shape (x)
+            n = Gather (shape, zero)
+            start = SequenceEmpty ()
+            rows = Loop (n, yes, start) <body = b (int64 i, bool c, seq(float) s) => (bool c2, seq(float) t) {
+                c2 = Identity (c)
+                t = Loop (i, yes, s) <body = d (int64 j, bool e, seq(float) u) => (bool e2, seq(float) v) {
+                    e2 = Identity (e)
+                    a = Gather (x, j)
+                    b = Gather (x, i)
+                    p = Mul (a, b)
+                    q = Sub (p, a)
+                    v = SequenceInsert (u, q, zero)
+                }>
+            }>
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (rows)
+        }""")
+    made = lower(given, shapes={"x": (4,)}, unroll=4)
+    assert not {"Loop", "If"} & {*ops(made)}
+    feed = {"x": np.arange(4, dtype=np.float32) + 2}
+    np.testing.assert_array_equal(session(made).run(None, feed), session(given).run(None, feed))
+
+
+def test_a_model_without_sequences():
+    given = model("""
+        f (float[N, 4] x) => (float[4] y) <bool yes = {1}, int64 zero = {0}, float half = {0.5}> {
+            shape = Shape (x)
+            n = Gather (shape, zero)
+            first = Gather (x, zero)
+            y = Loop (n, yes, first) <body = b (int64 i, bool c, float[4] s) => (bool c2, float[4] t) {
+                c2 = Identity (c)
+                row = Gather (x, i)
+                h = Mul (s, half)
+                t = Add (h, row)
+            }>
+        }""")
+    made = lower(given, shapes={"x": (3, 4)}, unroll=3)
+    assert {*ops(made)} == {"Gather", "Mul", "Add", "Identity"}
+    assert made.opset_import == given.opset_import
+    assert "written out: 3 iterations" in explain(given, shapes={"x": (3, 4)}, unroll=3)[-1]
+    assert [dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim] == [3, 4]
+    feed = {"x": np.ones((3, 4), np.float32)}
+    np.testing.assert_array_equal(session(made).run(None, feed), session(given).run(None, feed))
+    assert lower(given) == given
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        (
+            {"shapes": {"z": (3, 4)}},
+            ValueError,
+            "shapes has 'z', which is not an input of the model: it has 'x', 'w'",
+        ),
+        ({"shapes": {"x": (3,)}}, ValueError, r"shapes\['x'\] has rank 1, got \(3,\): the input has rank 2"),
+        ({"shapes": {"x": (3, 5)}}, ValueError, r"shapes\['x'\] has 5 on axis 1: the model fixes it to 4"),
+        (
+            {"shapes": {"w": (5,)}},
+            ValueError,
+            "don't fit the model.*'add'|don't fit the model.*node name: add",
+        ),
+        ({"shapes": {"x": (-1, 4)}}, ValueError, "must not have negative lengths"),
+        ({"shapes": {"x": (None, 4)}}, TypeError, "must be a tuple of integers"),
+        ({"shapes": {"parts": (3,)}}, ValueError, "'parts', which is not a tensor: pass ragged_io=True"),
+        ({"shapes": [(3, 4)]}, TypeError, "shapes must map the names of inputs to shapes"),
+        ({"unroll": 2.5}, TypeError, "unroll must be an integer, got 2.5"),
+        ({"unroll": -1}, ValueError, "unroll must be 0 or more, got -1"),
+        (
+            {"target": "tensorrt"},
+            ValueError,
+            "target must be one of 'openvino', 'portable' or None, got 'tensorrt'",
+        ),
+    ],
+)
+def test_bad_arguments(options, error, text):
+    given = model("""
+        f (float[N, 4] x, float[K] w, seq(float[4]) parts) => (float[M, 4] y) {
+            r = SplitToSequence <keepdims = 0> (x)
+            s = ConcatFromSequence <axis = 0, new_axis = 1> (r)
+            [add] y = Add (s, w)
+        }""")
+    with pytest.raises(error, match=text):
+        lower(given, **options)
+
+
+def test_a_model_that_gets_too_large(monkeypatch):
+    """It is refused before it is made."""
+    monkeypatch.setattr(unrolling, "MOST_NBYTES", 1000)
+    with pytest.raises(
+        ValueError, match=r"5 iterations of Loop '.*' would make the model larger than ONNX's 2 GB"
+    ):
+        lower(while_loop(), shapes={"x": (5, 4)}, unroll=100)
+
+
+@pytest.mark.slow
+def test_command_line(tmp_path):
+    path, out = tmp_path / "given.onnx", tmp_path / "out.onnx"
+    onnx.save(while_loop(), path)
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "seqcore.onnx", *arguments]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    done = run(
+        "lower", path, "-o", out, "--target", "portable", "--shape", "x=3,4", "--shape", "k=", "--unroll", "9"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "next: load" in done.stdout
+    assert "known:" not in done.stdout
+    assert "Loop" not in ops(onnx.load(out))
+    done = run("lower", path, "-o", out, "--target", "portable")
+    assert "known: " in done.stdout  # which runtimes have no Loop
+    for bad in (
+        ["--shape", "x"],
+        ["--shape", "x=a"],
+        ["--shape", "=3"],
+        ["--shape", "x=3"],
+        ["--unroll", "-2"],
+    ):
+        done = run("lower", path, "-o", out, *bad)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("seqcore.onnx: ")
+    done = run("explain", path, "--shape", "x=3,4", "--unroll", "2")
+    assert "has more than 2 iterations" in done.stdout
