@@ -54,7 +54,7 @@ from seqcore.core.split_join cimport (
 from seqcore.core.store cimport (
     MAX_BYTES, MAX_NDIM, OK, ArrayOwner, Block, Piece, Share, Slot, Source, Store, TableOwner,
     as_position, begin_blocks, broken_invariant, check_read, check_type, element_of, empty_store,
-    even_table, grow, has_runs, kept_by, kept_memory, locate, make_element, new_slots,
+    even_table, extent_in, grow, has_runs, kept_by, kept_memory, locate, make_element, new_slots,
     offsets_table, one_run, owner_of, piece_nbytes, read_block, read_one, release, release_source,
     resolve, retain_source, runs_of, same_shape, shape_of, share as retained, size_of, take_whole,
 )
@@ -148,7 +148,7 @@ cdef Py_ssize_t items_together(const Block *block) noexcept nogil:
     for i in range(block.n):
         if block.data[i] != block.data[0] + items * block.source.itemsize:
             return 0
-        items += block.rows[i]
+        items += extent_in(block, i, 0)
         if items > SIGNALS_EVERY:
             return 0
     return items
@@ -784,7 +784,7 @@ cdef class Convertible(Container):
         cdef Share share = self.shared()
         cdef Block block
         cdef Piece piece
-        cdef Py_ssize_t i, start, together, items = 0
+        cdef Py_ssize_t i, start, stop, together, items = 0
         cdef list lists = [None] * size_of(share.store)
         cdef list flat
         cdef cnp.ndarray element
@@ -801,8 +801,9 @@ cdef class Convertible(Container):
                                            owner_of(block.source))).tolist()
                 start = 0
                 for i in range(block.n):
-                    lists[block.first + i] = flat[start:start + block.rows[i]]
-                    start += block.rows[i]
+                    stop = start + extent_in(&block, i, 0)
+                    lists[block.first + i] = flat[start:stop]
+                    start = stop
                 continue
             for i in range(block.n):
                 element_of(&block, i, &piece)

@@ -181,6 +181,8 @@ SEQUENCES = {
     "turned rows": lambda: sq.split_to_sequence(BASE[::-1]),
     "one turned": lambda: TensorSequence([LARGE_NUMBERS[::-1]]),
     "columns": lambda: sq.split_to_sequence(BASE, 1, axis=1),
+    "rows of a matrix": lambda: sq.split_to_sequence(BASE, keepdims=0),
+    "a row of a matrix": lambda: sq.split_to_sequence(BASE, keepdims=0)[4:5],
     "upright": lambda: TensorSequence([BASE[:6].T, BASE[6:9].T]),
     "arrays": lambda: TensorSequence([BASE[:3], BASE[2:9], TENSOR.reshape(1, 3)[:, :2]]),
     "numbers": lambda: sq.split_to_sequence(LARGE_NUMBERS, keepdims=0),
