@@ -934,6 +934,13 @@ row(
     reason="as save",
 )
 row(
+    "Columns.load",
+    lambda d: sq.Columns.load(d.saved_columns),
+    {"np.load, mapped": lambda d: [np.load(path, mmap_mode="r") for path in d.saved_arrays]},
+    most=4,
+    reason="pyarrow reads the file's end",
+)
+row(
     "load, columns",
     lambda d: sq.load(d.saved_columns),
     {"np.load, mapped": lambda d: [np.load(path, mmap_mode="r") for path in d.saved_arrays]},
