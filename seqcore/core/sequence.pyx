@@ -44,11 +44,11 @@ from seqcore.core.lists cimport (
 )
 from seqcore.core.numpy_loops cimport count_equal, equal_stores, find, reduced_elements
 from seqcore.core.padding cimport (
-    compact_store, convertible, lengths_of, offsets_of, padded, position_ids_of, segment_ids_of,
-    store_like, values_of,
+    compact_store, convertible, items_of_store, lengths_of, offsets_of, padded, position_ids_of,
+    segment_ids_of, store_like, values_of,
 )
 from seqcore.core.split_join cimport (
-    compact_items, copy_strided, join, new_array, selection_in_rows, selection_of, split_lengths,
+    copy_strided, join, new_array, selection_in_rows, selection_of, split_lengths,
     split_offsets, split_padded, total_nbytes,
 )
 from seqcore.core.store cimport (
@@ -163,7 +163,10 @@ cdef int widen(dict ends, object key, tuple bounds) except -1:
 
 cdef tuple buffer_of(memory, dict buffers):
     """The id of the object whose buffer some memory is of, and the bytes of that, or None if unknown."""
-    cdef list chain = []
+    cdef list chain
+    if cnp.PyArray_Check(memory) and cnp.PyArray_CHKFLAGS(memory, cnp.NPY_ARRAY_OWNDATA):
+        return id(memory), cnp.PyArray_NBYTES(memory)
+    chain = []
     keeper = memory
     # Views of views may be long chains, with elements at each link: no link is followed twice.
     while keeper is not None and id(keeper) not in buffers:
@@ -764,7 +767,7 @@ cdef class Convertible(Container):
         cdef cnp.dtype wanted = convertible(self._dtype, dtype)
         if wanted is self._dtype:
             return new_container(type(self), wanted, retained(share.store))
-        items = compact_items(share.store, self._dtype).astype(wanted)
+        items = items_of_store(share.store, self._dtype).astype(wanted)
         return new_container(type(self), wanted, store_like(items, share.store))
 
     def tolist(self):

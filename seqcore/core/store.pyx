@@ -1911,29 +1911,61 @@ cdef void read_block_of_slots(Block *block) noexcept nogil:
     cdef const Slot *slots = slot_at(store, block.at)
     cdef Source *source
     cdef Source *known = NULL
-    cdef Py_ssize_t i, there = block.stop - block.at
+    cdef Py_ssize_t i = 0, n, there = block.stop - block.at
     cdef Piece piece
     if block.at < store.lo:
         there = min(there, store.lo - block.at)
-    for i in range(min(BLOCK, there)):
-        if i + FETCH_AHEAD < there:
-            fetch(&slots[i + FETCH_AHEAD])
+    n = min(BLOCK, there)
+    while i < n:
         source = slots[i].source
         if source != known:
             if not begin_layout(block, source):
                 break
             known = source
+        if source.kind == OFFSETS:
+            block.n += read_slots(<Table *>source, &slots[i], n - i, there - i, &block.data[i],
+                                  &block.rows[i], block.fetches)
+            i = block.n
+            if i < n and slots[i].source == source:
+                break
+            continue
+        if i + FETCH_AHEAD < there:
+            fetch(&slots[i + FETCH_AHEAD])
         if not resolve(source, slots[i].number, &piece, block.dims):
             break
         if block.fetches:
             prefetch(piece.data)
-        block.data[block.n] = piece.data
-        block.rows[block.n] = piece.length
-        block.n += 1
+        block.data[i] = piece.data
+        block.rows[i] = piece.length
+        i += 1
+        block.n = i
         if source.kind == SHAPED:
             own_layout(block, &piece)
             break
     block.at += block.n
+
+
+cdef Py_ssize_t read_slots(const Table *table, const Slot *slots, Py_ssize_t n, Py_ssize_t there, char **data,
+                           Py_ssize_t *rows, bint fetches) noexcept nogil:
+    """Read elements of one table from each offset to the next, up to one that can't be read; how many."""
+    cdef const void *starts = table.starts
+    cdef char *begin = table.source.data
+    cdef Py_ssize_t low = table.low, high = table.high, step = table.step, i, start, stop
+    cdef int width = table.width
+    for i in range(n):
+        if slots[i].source != &table.source:
+            return i
+        if i + FETCH_AHEAD < there:
+            fetch(&slots[i + FETCH_AHEAD])
+        start = number_at(starts, slots[i].number, width)
+        stop = number_at(starts, slots[i].number + 1, width)
+        if not low <= start <= stop <= high:
+            return i
+        data[i] = begin + (start - low) * step
+        rows[i] = stop - start
+        if fetches:
+            prefetch(data[i])
+    return n
 
 
 cdef const int64_t *owned_offsets(const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
