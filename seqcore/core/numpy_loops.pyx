@@ -13,15 +13,13 @@ Sections::
     compare   compare sequences, search
 """
 
-from cpython.ref cimport PyObject
+from cpython.ref cimport PyObject, Py_DECREF
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
-from libc.time cimport CLOCKS_PER_SEC, clock
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport (
     BLOCK, COMPARED_TOGETHER, REDUCED_BETWEEN_SIGNALS, RELEASE_NBYTES, SIGNALS_EVERY,
 )
@@ -33,6 +31,7 @@ from seqcore.core.store cimport (
     is_worth_releasing, make_element, owned_offsets, piece_nbytes, raise_damaged, read_block, read_one,
     row_nbytes, same_layout, same_shape, shape_of, size_of, solid, strides_of,
 )
+from seqcore.core.interrupts import let_others_in
 from seqcore._arguments.reductions import plan_of
 from seqcore._arguments.shown import shown
 
@@ -582,7 +581,9 @@ cdef void reduce_items(Operation operation, Numbers numbers, char *out, char *co
 # dtype that NumPy would cast to, some elements are cast at a time. `kernels` has the arithmetic.
 
 cdef extern from "Python.h":
-    int check_signals "PyErr_CheckSignals"() noexcept
+    PyObject *PyObject_CallNoArgs(PyObject *function) noexcept
+
+cdef object LET_OTHERS_IN = let_others_in
 
 cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
@@ -755,9 +756,17 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
 
 
 cdef bint may_go_on(Reduction *reduction) noexcept with gil:
-    """Run handlers of signals that have come; False if one has raised, and then that exception is set."""
     reduction.work = REDUCED_BETWEEN_SIGNALS
-    return check_signals() == 0
+    return others_were_in()
+
+
+cdef bint others_were_in() noexcept:
+    """As `let_others_in`; False if a handler has raised, and then that exception is set."""
+    cdef PyObject *returned = PyObject_CallNoArgs(<PyObject *>LET_OTHERS_IN)
+    if returned == NULL:
+        return False
+    Py_DECREF(<object>returned)
+    return True
 
 
 cdef int raise_for_reduction(int status, const Reduction *reduction, const Store *store, Py_ssize_t first,
@@ -976,7 +985,6 @@ cdef struct Rows:
 cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
     comparison.left = comparison.right = NULL
     comparison.work = 0
-    comparison.since = clock()
     comparison.locked = False
     if dtype.type_num == cnp.NPY_OBJECT:
         comparison.kind = TEXT
@@ -1318,15 +1326,7 @@ cdef inline bint may_compare_on(Comparison *comparison, Py_ssize_t nbytes) noexc
 cdef bint see_signals(Comparison *comparison) noexcept with gil:
     # Strings keep the GIL, and nobody knows how long they are.
     comparison.work = RELEASE_NBYTES if comparison.kind == TEXT else REDUCED_BETWEEN_SIGNALS
-    if check_signals() != 0:
-        return False
-    # Not each time: a thread that waits asks for the GIL after 5 ms, and before that the one that lets it go
-    # has it back at once.
-    if clock() - comparison.since > CLOCKS_PER_SEC // 100:
-        comparison.since = clock()
-        with nogil:
-            pass
-    return True
+    return others_were_in()
 
 
 cdef bint fit_rows(const Block *left, const Block *right) noexcept nogil:

@@ -37,7 +37,6 @@ from seqcore.core.arrays cimport array_from, base_of, descr_of, is_scalar, own_v
 from seqcore.core.container cimport (
     Container, ElementIterator, copied_strings, new_container, take_tensor,
 )
-from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport GATHERED_WITH_GIL, SIGNALS_EVERY
 from seqcore.core.lists cimport (
     Shape, is_list, is_python_value, items_of, length_of, measure, type_of_items, write_value, writer_for,
@@ -58,6 +57,7 @@ from seqcore.core.store cimport (
     offsets_table, one_run, owner_of, piece_nbytes, read_block, read_one, release, release_source,
     resolve, retain_source, runs_of, same_shape, shape_of, share as retained, size_of, take_whole,
 )
+from seqcore.core.interrupts import let_others_in
 from seqcore.core.late import late
 from seqcore.core.training cimport accumulated, lengths_of_mask, rows_at, truncated, windows_of
 from seqcore._arguments.integers import LONGEST as _LONGEST, boolean, integer
