@@ -154,7 +154,7 @@ class Dispatch:
             raise self.failure(one, error) from error
         self.check(one, chunk)
         if isinstance(chunk.error, FileNotVisible):
-            self.shared.send_inline()
+            self.shared.inline = True
             self.submit(one)
             return
         job.measure(chunk)
