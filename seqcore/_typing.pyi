@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 T = TypeVar("T", bound=np.generic, default=Any)
 T1 = TypeVar("T1", bound=np.generic, default=Any)
 T2 = TypeVar("T2", bound=np.generic, default=Any)
-T3 = TypeVar("T3", bound=np.generic, default=Any)
 
 _T_co = TypeVar("_T_co", bound=np.generic, covariant=True)
 
