@@ -1132,7 +1132,7 @@ def as_markdown(results):
         text.append(f"| {label} | {dtype}, {mean} | {' | '.join(ratios)} | {best} |")
         if any(one["ratio"] > one["usual"] for one in cells_of.values()):
             reasons[label] = [*cells_of.values()][0]["reason"]
-    text += ["", "What is above the usual limits, and why:", ""]
+    text += ["", "Above the usual limits are, with reasons:", ""]
     text += [f"- {label}: {reason or 'not known yet'}" for label, reason in reasons.items()]
     return "\n".join(text) + "\n"
 
