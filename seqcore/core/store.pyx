@@ -1853,11 +1853,11 @@ cdef Py_ssize_t read_offsets(const Table *table, Py_ssize_t number, Py_ssize_t n
     cdef bint falls
     for i in range(n + 1):
         starts[i] = number_at(table.starts, number + i, table.width)
-    # Without a branch for each, since nearly all tables are good.
+    # Without a branch for each, since nearly all tables are good. Those of a damaged one wrap around.
     falls = starts[0] < low or starts[n] > table.high
     for i in range(n):
-        data[i] = table.source.data + (starts[i] - low) * table.step
-        rows[i] = starts[i + 1] - starts[i]
+        data[i] = <char *>(<size_t>table.source.data + (<size_t>starts[i] - <size_t>low) * <size_t>table.step)
+        rows[i] = <Py_ssize_t>(<size_t>starts[i + 1] - <size_t>starts[i])
         falls |= starts[i] > starts[i + 1]
     if falls:
         for i in range(n):
