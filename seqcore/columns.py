@@ -492,7 +492,7 @@ def _got_instead(columns: Any) -> str:
         return f"a {kind} of rows: pass {{name: [row[name] for row in rows] for name in rows[0]}}"
     if isinstance(columns, list | tuple) and columns and isinstance(columns[0], tuple):
         return f"a {kind} of tuples: pass dict(...) of pairs of a name and a column"
-    if isinstance(columns, np.ndarray) and columns.dtype.names is not None:
+    if is_of(columns, np.ndarray) and columns.dtype.names is not None:
         return "a structured array: pass {name: array[name] for name in array.dtype.names}"
     return got(columns)
 
