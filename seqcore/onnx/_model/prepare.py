@@ -125,7 +125,7 @@ def declare_types(model: Model, prepared: Prepared) -> None:
 
     onnxruntime infers less: it plans memory and picks kernels by the shapes of a loop's states, say, where
     the body declares them. The declared shapes of scan outputs stay if no others are known, since they matter
-    for a loop without iterations.
+    for a loop without iterations, and all that a Scan's body gives.
 
     Parameters
     ----------
@@ -136,7 +136,9 @@ def declare_types(model: Model, prepared: Prepared) -> None:
     _forget_shapes(model.graph, keeps={*model.graph.inputs, *model.graph.outputs})
     for node in model.graph.all_nodes():
         for graph in node.graphs.values():
-            scans = set(parts_of(node).scans) if node.is_op("Loop") else set()
+            scans = set(parts_of(node).scans if node.is_op("Loop") else ())
+            if node.is_op("Scan"):
+                scans = {*graph.outputs}  # onnxruntime wants a shape of each
             _forget_shapes(graph, keeps=scans)
             for name in (*graph.inputs, *graph.outputs):
                 type_ = prepared.type(name)
