@@ -8,6 +8,7 @@ import numpy as np
 from onnx import ModelProto, TypeProto
 
 from seqcore.onnx._model.checks import (
+    ONNX_DIVIDES,
     check_inputs,
     check_kinds,
     check_message,
@@ -55,9 +56,9 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
         check_message(weightless)
     model = from_proto(weightless, weights)
     check_signatures(model.graph.all_nodes())
-    check_splits(model.graph, model.constants)
-    may_be_faulty = type_fault(weightless)
+    may_be_faulty = ONNX_DIVIDES or type_fault(weightless)
     normalise(model, weights)
+    check_splits(model)
     # onnx reports outputs that a loop leaves out; a normal model has all, and its weights in their places.
     if may_be_faulty and (fault := type_fault(to_message(model, weights_are_inputs=True))):
         raise ValueError(f"the model is not valid: {fault}")
