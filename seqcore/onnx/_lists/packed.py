@@ -11,7 +11,6 @@ one shape.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import reduce
 
@@ -411,9 +410,8 @@ def pack_lists(
     forms: dict[str, Packed] = {}
     reasons: dict[str, str] = {}
     read = read_names(model)
-    continued = _continued(prepared)
     repeated = set() if everywhere else _repeated(model.graph)
-    for names in _families(prepared, continued):
+    for names in _families(prepared):
         type_ = reduce(join, (prepared.type(name) for name in names))
         if not everywhere and not (_are_rows(type_.shape) and repeated.isdisjoint(names)):
             continue
@@ -423,7 +421,7 @@ def pack_lists(
             found = _forms_of(names, type_, prepared, builder)
             if is_returned and not pays:
                 raise Declined("the model returns it")
-            if why := _why_not(names, found, prepared, read, continued):
+            if why := _why_not(names, found, prepared, read):
                 raise Declined(why)
         except Declined as reason:
             reasons |= dict.fromkeys(names, str(reason))
@@ -459,33 +457,20 @@ def pack_lists(
     return {name: form.phrase for name, form in forms.items()}, reasons
 
 
-def _families(prepared: Prepared, continued: dict[str, list[str]]) -> list[list[str]]:
+def _families(prepared: Prepared) -> list[list[str]]:
     """Return the sequences in groups that need one representation each."""
-    family: dict[str, list[str]] = {}
-    for graph in prepared.model.graph.all_graphs():
-        for name in (*graph.inputs, *(name for node in graph.nodes for name in node.outputs)):
-            if prepared.is_sequence(name):
-                family[name] = [name]
-    for one, others in continued.items():
+    family = {name: [name] for name in prepared.types if prepared.is_sequence(name)}
+    for one, others in prepared.origins.items():
         for other in others:
-            first, second = family.get(one), family.get(other)
-            if first is None or second is None or first is second:
+            first, second = (family.setdefault(name, [name]) for name in (one, other))
+            if first is second:
                 continue
             if len(first) < len(second):
                 first, second = second, first
             first += second
             family |= dict.fromkeys(second, first)
-    return list({id(names): names for names in family.values()}.values())
-
-
-def _continued(prepared: Prepared) -> dict[str, list[str]]:
-    """Return for each name the others that are the same, passed on or edited."""
-    continued: dict[str, list[str]] = defaultdict(list)
-    for node in prepared.model.graph.all_nodes():
-        for one, other in record_of(node).continues(node):
-            continued[one].append(other)
-            continued[other].append(one)
-    return continued
+    families = {id(names): names for names in family.values()}.values()
+    return [names for names in families if any(map(prepared.is_sequence, names))]
 
 
 def _repeated(graph: Graph) -> set[str]:
@@ -509,21 +494,14 @@ def _forms_of(names: list[str], type_: Type, prepared: Prepared, builder: Builde
     return {name: pack_as(name, type_.number, type_.shape, prepared, builder) for name in names}
 
 
-def _why_not(
-    names: list[str],
-    forms: dict[str, Packed],
-    prepared: Prepared,
-    read: set[str],
-    continued: dict[str, list[str]],
-) -> str:
+def _why_not(names: list[str], forms: dict[str, Packed], prepared: Prepared, read: set[str]) -> str:
     """Return why a family stays, "" if all who have to do with it can do with its forms."""
     model = prepared.model
     for name in names:
         if name in model.graph.inputs:
             return "it is an input of the model"
-        for other in continued.get(name, ()):
-            if not prepared.is_sequence(other):
-                return f"'{other}' is the same sequence, and its type is not known"
+        if not prepared.is_sequence(name):
+            return f"'{name}' is the same sequence, and its type is not known"
         nodes: list[Node | None] = [node for node, _ in prepared.readers[name]]
         if (maker := prepared.producer(name)) is not None:
             nodes.append(maker)

@@ -8,11 +8,12 @@ decorator, and its line in `__init__`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeAlias, TypeVar
 
-from seqcore.onnx._model.graph import STANDARD, Node
+from seqcore.onnx._model.graph import STANDARD, Graph, Node
 from seqcore.onnx._model.types import Type
 
 # They are of modules that build on this one.
@@ -201,6 +202,18 @@ def record_of(node: Node) -> Operator:
 def record_named(op_type: str) -> Operator:
     """Return the record of one of ONNX's operators by its name."""
     return _RECORDS.get(op_type, _WORST)
+
+
+def origins_of(graph: Graph) -> dict[str, list[str]]:
+    """Return for values in a graph, in all depths, those that they are, passed on or edited.
+
+    l = Loop (n, c, s) <p ⟶ q = SequenceInsert (p, x)>    q: [p], p: [s, q], l: [s, q]
+    """
+    origins: dict[str, list[str]] = defaultdict(list)
+    for node in graph.all_nodes():
+        for one, other in record_of(node).continues(node):
+            origins[other].append(one)
+    return origins
 
 
 def axis_from_front(axis: Any, rank: int | None) -> int | None:

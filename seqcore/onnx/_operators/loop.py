@@ -57,10 +57,10 @@ class Loop(Operator):
 
     def aliases(self, node):
         parts = parts_of(node)
-        yield from zip(parts.initial, parts.states, strict=True)
+        for values in (parts.initial, parts.next_states):
+            yield from zip(values, parts.states, strict=True)
+            yield from zip(values, parts.final, strict=False)
         yield parts.going_out, parts.going_in
-        yield from zip(parts.next_states, parts.states, strict=True)
-        yield from zip(parts.next_states, parts.final, strict=False)
 
     def shares(self, node):
         parts = parts_of(node)
