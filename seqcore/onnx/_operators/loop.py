@@ -14,7 +14,7 @@ from seqcore.onnx._operators.if_ import count_of
 
 @register("Loop")
 class Loop(Operator):
-    verb = "takes it in as a state"
+    verb = "carries it"
 
     def fault(self, node):
         if not all(node.inputs[2:]):
@@ -93,5 +93,5 @@ class Loop(Operator):
     def step(self, entry, planner, in_loop):
         return LoopStep(entry, planner)
 
-    def why_not_packed(self, node, forms, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
         return ""
