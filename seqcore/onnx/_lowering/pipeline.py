@@ -13,7 +13,6 @@ from seqcore.onnx._lists.replace import ALL, OUTSIDE, VIEWS, replace_lists
 from seqcore.onnx._lowering.openvino import (
     cut_stacks_of_no_iteration,
     drop_axes_of_conditions,
-    end_by_conditions,
     expand_last,
     give_conditions_nodes,
     keep_trips_from_negative,
@@ -180,7 +179,6 @@ def _for_openvino(prepared: Prepared) -> Prepared:
     builder = Builder(model)
     keep_trips_from_negative(model, prepared, builder)
     cut_stacks_of_no_iteration(model, prepared, builder)
-    end_by_conditions(model, prepared, builder)
     drop_axes_of_conditions(model, prepared, builder)
     give_conditions_nodes(model)
     expand_last(model, prepared, builder)
