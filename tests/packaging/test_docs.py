@@ -18,8 +18,6 @@ SLOW = {
     "maps.md",
     "models.md",
     "other-runtimes.md",
-    "scale.md",
-    "threads.md",
     "training.md",
 }
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
