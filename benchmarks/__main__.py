@@ -13,7 +13,8 @@ import sys
 import seqcore
 
 from . import container, embedded, exported, files, loaders, maps, matrix, models, ragged, storage  # noqa: F401  (rows)
-from .chart import as_ratio, as_value, draw
+from .chart import as_ratio, as_value
+from .charts import draw
 from .declare import CASES, optional
 from .measure import measure
 

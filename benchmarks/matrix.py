@@ -1131,7 +1131,7 @@ def as_markdown(results):
         best = [*cells_of.values()][-1]["best"]
         text.append(f"| {label} | {dtype}, {mean} | {' | '.join(ratios)} | {best} |")
         if any(one["ratio"] > one["usual"] for one in cells_of.values()):
-            reasons[label] = [*cells_of.values()][0]["reason"]
+            reasons[label] = next(iter(cells_of.values()))["reason"]
     text += ["", "Above the usual limits are, with reasons:", ""]
     text += [f"- {label}: {reason or 'not known yet'}" for label, reason in reasons.items()]
     return "\n".join(text) + "\n"
@@ -1139,7 +1139,7 @@ def as_markdown(results):
 
 def _as_ratio(one):
     if one is None:
-        return "–"
+        return ""
     ratio = f"{one['ratio']:.2f}" if one["ratio"] < 10 else f"{one['ratio']:.0f}"
     return f"**{ratio}**" if one["ratio"] > one["usual"] else ratio
 

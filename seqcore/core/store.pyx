@@ -48,8 +48,7 @@ from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
 )
 from seqcore.core.late import late
-from seqcore._arguments.integers import MASKED
-from seqcore._arguments.shown import got, shown, shown_number
+from seqcore._arguments.shown import MASKED, got, shown, shown_number
 
 cnp.import_array()
 
