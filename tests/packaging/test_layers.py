@@ -13,7 +13,7 @@ import seqcore
 from seqcore.core.late import MODULES, late
 
 ROOT = Path(seqcore.__file__).parent
-# Each part imports those in the lines before its own. The first line's are one part: the core reads arguments.
+# Each part imports those in the lines before its own. The first line's are one part.
 ORDER = [
     ["_arguments", "core", "dtypes"],
     ["_format"],
@@ -42,7 +42,7 @@ CIMPORT = re.compile(r"^ *(?:from (seqcore\S*) c?import|c?import (seqcore\S+))",
 
 
 def files():
-    """Yield the files of the package, and of the benchmarks in a checkout, with the names of their modules."""
+    """Yield the names of modules and their files: the package's, and in a checkout the benchmarks'."""
     for folder in (ROOT, ROOT.parent / "benchmarks"):
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".py", ".pyx", ".pxd"):
