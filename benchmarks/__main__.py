@@ -106,6 +106,12 @@ def parse_matrix(arguments):
     parser.add_argument("--json", metavar="FILE", dest="json_file", help="write the numbers as well")
     parser.add_argument("--markdown", metavar="FILE", help="write the table as well")
     parser.add_argument("--against", metavar="FILE", help="print what has moved since the run that wrote it")
+    parser.add_argument(
+        "--compare",
+        metavar="FILE",
+        nargs="+",
+        help="measure nothing; print what has moved in each pair of earlier runs, before and after",
+    )
     return parser.parse_args(arguments)
 
 
