@@ -180,6 +180,3 @@ def test_comparisons_copy_nothing():
     assert done(lambda: seq.count(np.ones((2, 4), int))) == {}
     large = sq.split_to_sequence(np.zeros((3, 1 << 20)))
     assert done(lambda: large == sq.split_to_sequence(np.zeros((3, 1 << 20)))) == {}
-
-
-# -- the counters --------------------------------------------------------------------------------------
