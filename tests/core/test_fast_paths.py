@@ -5,6 +5,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from seqcore.core.arrow import as_lists
+from seqcore.core.maps import items_of, stack
 from support.counting import rows, tensor
 
 import seqcore as sq
@@ -66,6 +68,28 @@ def test_values_are_a_view_wherever_the_gap_is(position, of):
     assert np.array_equal(seq.values(), array)
     seq[position - 1] = array[:1] + 1
     assert not is_view(seq.values(), seq)
+
+
+@pytest.mark.parametrize("position", range(7))
+def test_items_and_stacks_are_views_wherever_the_gap_is(position):
+    array = np.arange(24).reshape(6, 2, 2)
+    seq = sq.split_to_sequence(array, keepdims=0)
+    seq.insert(position, array[0])
+    seq.erase(position)
+    assert is_view(stack(seq), seq)
+    assert np.array_equal(stack(seq), array)
+    seq = sq.split_to_sequence(array.reshape(12, 2), 2)
+    seq.insert(position, array[0])
+    seq.erase(position)
+    assert is_view(items_of(seq), seq)
+    assert np.array_equal(items_of(seq), array.reshape(-1))
+    values, offsets = as_lists(seq, np.dtype(np.int64), False)
+    assert np.shares_memory(values, array)
+    assert offsets.tolist() == [*range(0, 13, 2)]
+    seq[position - 1] = array[0]
+    assert not is_view(items_of(seq), seq)
+    assert as_lists(seq, np.dtype(np.int64), False) is None
+    assert np.array_equal(items_of(seq), np.concatenate([t.reshape(-1) for t in seq]))
 
 
 def peak_of(action):
