@@ -20,7 +20,7 @@ EXPECTED = [  # a word that people search for, and a page that has to be among t
     ("jagged", "interoperability"),
     ("awkward", "choosing"),
     ("zero-copy", "how-it-works"),
-    ("memory-mapped", "training"),
+    ("memory-mapped", "files"),
     ("pad_sequence", "training"),
     ("slow", "models"),
     ("filter", "arrays"),
