@@ -19,6 +19,7 @@ SLOW = {
     "models.md",
     "other-runtimes.md",
     "training.md",
+    "files.md",
 }
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 
