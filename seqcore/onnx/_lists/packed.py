@@ -267,9 +267,7 @@ class Numbers(Packed):
         """Return how many numbers each element has, by their extents."""
         if self.rank == 1:
             return nodes.squeeze(extents, 1)
-        if nodes.builder.opset < 18:
-            return nodes.op("ReduceProd", extents, axes=[1], keepdims=0)
-        return nodes.op("ReduceProd", extents, nodes.constant([1]), keepdims=0)
+        return nodes.product(extents, axis=1)
 
     def _row(self, nodes, element):
         flat = element if self.rank == 1 else nodes.op("Reshape", element, nodes.constant([-1]))
