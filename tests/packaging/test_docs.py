@@ -66,3 +66,38 @@ def test_the_reference_has_every_public_name(made):
     there = set(re.findall(rf"auto(?:method|attribute):: {type(made).__name__}\.(\w+)", reference))
     internal = {"inner", "of", "sequences"}  # of Columns, for the package's own modules
     assert there == {name for name in dir(made) if name[0] != "_"} - internal
+
+
+def test_both_sides_of_each_row_are_equal():
+    """The tables of "Coming from" have an expression or a statement of another library, and ours."""
+    page = ROOT / "docs" / "coming-from.md"
+    names, compared = {}, 0
+    for section in re.split(r"^## ", page.read_text("utf-8"), flags=re.M):
+        blocks = [block for block in blocks_of(page) if block.text in section]
+        if not all(block.can_run for block in blocks):
+            continue
+        for block in blocks:
+            exec(block.text, names)
+        for theirs, ours in re.findall(r"^\| `(.+)` \| `(.+)` \|$", section, re.M):
+            assert as_lists(value_of(theirs, names)) == as_lists(value_of(ours, names)), ours
+            compared += 1
+    assert compared > 20
+
+
+def value_of(code, names):
+    """Return the value of an expression, or the list or sequence that it changes."""
+    changed = {name: names[name].copy() for name in ("arrays", "seq")}
+    names = names | changed
+    try:
+        value = eval(code, names)
+    except SyntaxError:
+        value = exec(code, names)
+    return names[re.match(r"(?:del )?(\w+)", code)[1]] if value is None else value
+
+
+def as_lists(value):
+    if getattr(value, "is_nested", False):
+        value = value.unbind()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [as_lists(one) for one in value] if isinstance(value, list | tuple) else round(value, 6)
