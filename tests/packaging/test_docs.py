@@ -5,7 +5,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from support.pages import ROOT, blocks_of, is_there, run
+from support.pages import ROOT, blocks_of, file_of, is_there, run
 
 import seqcore as sq
 
@@ -35,6 +35,13 @@ def test_page(page, tmp_path, monkeypatch, kept_builds):
     # Where the benchmarks are, and what a page has built.
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT), str(tmp_path)])
     run(page, kept_builds)
+
+
+def test_the_first_blocks_are_narrow():
+    for page in (ROOT / "docs").glob("*.md"):
+        blocks = [block for block in blocks_of(page) if block.language in ("python", "shell")][:2]
+        lines = [line for block in blocks if not file_of(block) for line in block.text.splitlines()]
+        assert [line for line in lines if len(line) > 72] == [], page.name
 
 
 @pytest.mark.parametrize(("page", "need"), NEEDS, ids=lambda value: getattr(value, "name", value))
