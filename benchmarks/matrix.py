@@ -6,8 +6,10 @@ cell is a row at one number of elements, element type and mean length; its ratio
 way, which the same run measures in turns. `WITHOUT_A_ROW` has the reasons of names without one.
 
     python -m benchmarks matrix [--only PATTERN] [--quick] [--json FILE] [--markdown FILE] [--against FILE]
+    python -m benchmarks matrix --compare BEFORE AFTER [BEFORE AFTER …]
 
 `--against` prints the cells whose ratio has moved by more than 1.3 since the run that wrote the file.
+`--compare BEFORE AFTER …` measures nothing: it prints what has moved the same way in each pair of runs.
 """
 
 import copy
@@ -1131,15 +1133,15 @@ def as_markdown(results):
         best = [*cells_of.values()][-1]["best"]
         text.append(f"| {label} | {dtype}, {mean} | {' | '.join(ratios)} | {best} |")
         if any(one["ratio"] > one["usual"] for one in cells_of.values()):
-            reasons[label] = [*cells_of.values()][0]["reason"]
-    text += ["", "What is above the usual limits, and why:", ""]
+            reasons[label] = next(iter(cells_of.values()))["reason"]
+    text += ["", "Above the usual limits are, with reasons:", ""]
     text += [f"- {label}: {reason or 'not known yet'}" for label, reason in reasons.items()]
     return "\n".join(text) + "\n"
 
 
 def _as_ratio(one):
     if one is None:
-        return "–"
+        return ""
     ratio = f"{one['ratio']:.2f}" if one["ratio"] < 10 else f"{one['ratio']:.0f}"
     return f"**{ratio}**" if one["ratio"] > one["usual"] else ratio
 
@@ -1154,7 +1156,32 @@ def moved(results, earlier):
     ]
 
 
-def main(only="", quick=False, json_file=None, markdown=None, against=None):
+def moved_in_each(runs):
+    """Return Markdown of the cells that have moved the same way in each pair of runs, before and after."""
+    moves: dict[str, list[float]] = {}
+    for before, after in zip(runs[::2], runs[1::2], strict=True):
+        earlier = {one["cell"]: one["ratio"] for one in before}
+        for one in after:
+            if one["cell"] in earlier:
+                moves.setdefault(one["cell"], []).append(one["ratio"] / earlier[one["cell"]])
+    lines = [
+        f"| {cell.replace(' | ', ', ')} | {', '.join(f'{move:.2f}' for move in made)} |"
+        for cell, made in moves.items()
+        if min(made) > MOVED or max(made) < 1 / MOVED
+    ]
+    if not lines:
+        return f"No ratio of {len(moves)} has moved by more than {MOVED}.\n"
+    return "\n".join(["| cell | ratio, after / before |", "|---|---|", *lines]) + "\n"
+
+
+def read_run(path):
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def main(only="", quick=False, json_file=None, markdown=None, against=None, compare=None):
+    if compare:
+        print(moved_in_each([read_run(path) for path in compare]))
+        return
     nrounds, seconds = (3, 0.002) if quick else (9, 0.02)
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     if torch := optional("torch"):
@@ -1177,5 +1204,5 @@ def main(only="", quick=False, json_file=None, markdown=None, against=None):
     if markdown:
         Path(markdown).write_text(as_markdown(results), encoding="utf-8")
     if against:
-        lines = moved(results, json.loads(Path(against).read_text(encoding="utf-8")))
+        lines = moved(results, read_run(against))
         print("\nmoved since then:", *(lines or ["nothing"]), sep="\n")

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import TypeVar
 
+from seqcore.onnx.body import GraphBody as GraphBody
+
 # The bound is not narrower, because bfloat16 derives from `np.generic` only.
 T = TypeVar("T", bound=np.generic, default=Any)
 T1 = TypeVar("T1", bound=np.generic, default=Any)

@@ -16,6 +16,7 @@ from seqcore._maps.job import Job, run_serially
 from seqcore._maps.outputs import Outputs, complete
 from seqcore._maps.reductions import reduction_work
 from seqcore._maps.work import ElementWork, read_only, runs_many
+from seqcore.core.late import late
 from seqcore.core.maps import Bound
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         DTypeName,
         DTypeOf,
         Graph,
+        GraphBody,
         Model,
         Output,
         Path,
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
         Typed,
         Workers,
     )
-    from seqcore.onnx.body import GraphBody
 
     _Graph: TypeAlias = Graph | Model | GraphBody | Path
     _Body: TypeAlias = Callable[..., Any] | _Graph
@@ -490,9 +491,7 @@ def _as_body(body):
     if callable(body):
         return body
     if isinstance(body, str | os.PathLike) or type(body).__module__.partition(".")[0] == "onnx":
-        from seqcore.onnx import GraphBody
-
-        return GraphBody(body)
+        return late("GraphBody")(body)
     raise TypeError(f"body must be a callable, an ONNX graph or a path to one, got {got(body)}")
 
 

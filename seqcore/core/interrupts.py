@@ -1,4 +1,4 @@
-"""How a compiled loop over many elements stays open to Ctrl-C, and to other threads."""
+"""Keep compiled loops open to Ctrl-C, and to other threads."""
 
 
 def let_others_in():

@@ -35,8 +35,8 @@ from seqcore.core.store cimport (
     padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots, runs_of, shape_of,
     shaped_table, size_of, store_of, strides_of, views_table,
 )
-from seqcore._arguments.integers import MASKED, integers, within_64_bits
-from seqcore._arguments.shown import got, shown_number
+from seqcore._arguments.integers import integers, within_64_bits
+from seqcore._arguments.shown import MASKED, got, shown_number
 from seqcore._arguments.tensors import as_tensor
 
 cnp.import_array()

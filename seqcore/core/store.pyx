@@ -48,8 +48,7 @@ from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
 )
 from seqcore.core.late import late
-from seqcore._arguments.integers import MASKED
-from seqcore._arguments.shown import got, shown, shown_number
+from seqcore._arguments.shown import MASKED, got, shown, shown_number
 
 cnp.import_array()
 
@@ -1853,11 +1852,11 @@ cdef Py_ssize_t read_offsets(const Table *table, Py_ssize_t number, Py_ssize_t n
     cdef bint falls
     for i in range(n + 1):
         starts[i] = number_at(table.starts, number + i, table.width)
-    # Without a branch for each, since nearly all tables are good.
+    # Without a branch for each, since nearly all tables are good. Those of a damaged one wrap around.
     falls = starts[0] < low or starts[n] > table.high
     for i in range(n):
-        data[i] = table.source.data + (starts[i] - low) * table.step
-        rows[i] = starts[i + 1] - starts[i]
+        data[i] = <char *>(<size_t>table.source.data + (<size_t>starts[i] - <size_t>low) * <size_t>table.step)
+        rows[i] = <Py_ssize_t>(<size_t>starts[i + 1] - <size_t>starts[i])
         falls |= starts[i] > starts[i + 1]
     if falls:
         for i in range(n):
