@@ -75,6 +75,15 @@ def test_the_reference_has_every_public_name(made):
     assert there == {name for name in dir(made) if name[0] != "_"} - internal
 
 
+@pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="outside of the repository")
+def test_files_that_the_pages_on_structure_name_are_there():
+    for page in (ROOT / "docs" / "contributing").glob("*.md"):
+        names = re.findall(r"`((?:\w+/)*\w+\.(?:py|pyx|pxd|pyi|md))`", page.read_text("utf-8"))
+        places = [ROOT, *(ROOT / "seqcore" / folder for folder in ("", "core", "onnx", "_files", "_maps"))]
+        missing = [name for name in names if not any((place / name).exists() for place in places)]
+        assert missing == [], page.name
+
+
 def test_both_sides_of_each_row_are_equal():
     """The tables of "Coming from" have an expression or a statement of another library, and ours."""
     page = ROOT / "docs" / "coming-from.md"
