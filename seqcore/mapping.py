@@ -438,11 +438,7 @@ def _work_of(body, inputs, n):
 
 
 def _workers_of(executor):
-    if executor is None:
-        return None
-    from seqcore._maps.workers import workers_of
-
-    return workers_of(executor)
+    return None if executor is None else late("workers_of")(executor)
 
 
 def _run(work, single, dtypes, workers, executor, chunksize, progress):

@@ -78,7 +78,6 @@ class _Pool(Workers):
 
     seconds = 1e-2
     least = 2e-4
-    patience = 1.0
 
     def __init__(self, count):
         super().__init__(ThreadPoolExecutor(count, "seqcore-map"), count)

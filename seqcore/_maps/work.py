@@ -194,8 +194,7 @@ class BlockWork(ElementWork):
         raise NotImplementedError
 
     def run(self, start, stop, bound, dtypes, single, is_first):
-        done = part = None
-        at = start
+        done, part, at = None, None, start
         try:
             plan = self.plan(stop - start)
             while done is None or (at < stop and bound.allows(at) and not bound.is_late()):

@@ -19,6 +19,7 @@ MODULES = {
     "restored": "seqcore._files.pickles",
     "save": "seqcore.files",
     "take": "seqcore._arrow.protocol",
+    "workers_of": "seqcore._maps.workers",
 }
 
 
