@@ -34,6 +34,7 @@ def test_page(page, tmp_path, monkeypatch, kept_builds):
     monkeypatch.chdir(tmp_path)
     # Where the benchmarks are, and what a page has built.
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT), str(tmp_path)])
+    monkeypatch.setenv("MPLBACKEND", "agg")  # pictures need no window
     run(page, kept_builds)
 
 
