@@ -10,7 +10,6 @@ pytest.importorskip("ml_dtypes")
 from support.models.lists_in_loops import (
     APPEND,
     NONE,
-    ONE,
     OPSETS,
     STACK,
     TWO,
@@ -44,21 +43,6 @@ class TestFixedLists:
         text = loop(step, after, TWO, "float[A, B] y, int64 m, float[C] z")
         result, _ = check(text, feeds(), opset)
         assert len(ops(result)) < 20
-
-    def test_positions_out_of_range_stay(self):
-        for position in ("two", "before"):
-            body = f"q = Gather(x, i) t0 = SequenceErase(s, {position}) t = SequenceInsert(t0, q)"
-            check(loop(body, start=ONE), feeds(), gone=False)
-
-    @pytest.mark.parametrize("opset", OPSETS)
-    def test_in_branches(self, opset):
-        body = """q = Gather(x, i) k = Gather(q, zero) big = Greater(k, fifty)
-            t = If(big) <
-                then_branch = f () => (seq(float[?]) f1) {
-                    f0 = SequenceErase(s, zero) f2 = Add(q, q) f1 = SequenceInsert(f0, f2) },
-                else_branch = h () => (seq(float[?]) h1) { h1 = Identity(s) }>"""
-        result, _ = check(loop(body, start=TWO), feeds(), opset)
-        assert ops(result).count("If") == 1
 
 
 class TestGrown:
