@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto
 
-from seqcore.onnx._engines.engines import engines_of
+from seqcore.onnx._engines.engines import Compiled, engines_of
 from seqcore.onnx._lowering.pipeline import Note
 from seqcore.onnx._model.load import all_graphs, folder_of
 from seqcore.onnx._model.prepare import message_has_lists, prepare
@@ -45,19 +45,39 @@ def explain(
     prepared = prepare(*without_weights(message, folder_of(given), data))
     notes = _counted(_agreeing(compiled.notes, lowered), sources) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
-    lines = [_summary(prepared, compiled.loops, lowered), "sequences", *(f"    {note}" for note in notes)]
+    summary = _summary(prepared, compiled.loops, lowered, _copying_loops(compiled))
+    lines = [summary, "sequences", *(f"    {note}" for note in notes)]
     return [*lines, *loops, *after, "what runs where, the first that can", *compiled.explain()]
 
 
-def _summary(given: Prepared, loops: list[LoopNote], lowered: list[Note]) -> str:
-    """Return one line: what a session gains over onnxruntime, and whether `lower` frees the model."""
+def _copying_loops(compiled: Compiled) -> set[str]:
+    """Return the loops that copy a list in each iteration, since an edit of it leaves it in use."""
+    steps = None if compiled.tiers[0].takes_all() else compiled.first_steps()
+    if steps is None:
+        return set()
+    prepared, takes = steps.planner.prepared, steps.planner.takes
+    return {
+        loop.name
+        for loop in prepared.model.graph.all_nodes()
+        if loop.is_op("Loop")
+        for node in loop.body.all_nodes()
+        if node.is_op("SequenceInsert", "SequenceErase") and (node, node.inputs[0]) not in takes
+        if not prepared.ancestors(node.inputs[0]).keys().isdisjoint(loop.body.inputs)
+    }
+
+
+def _summary(given: Prepared, loops: list[LoopNote], lowered: list[Note], copying: set[str]) -> str:
+    """Return one line: what a session gains over onnxruntime, and whether `lower` frees the model.
+
+    `copying` has the loops that don't make their lists in linear time.
+    """
     vectorised = [note.loop for note in loops if note.is_vectorised]
     names = [
         name
         for name, (node, _) in given.producers.items()
         if node.is_op("Loop", "SequenceMap")
         and given.is_sequence(name)
-        and not {node.name, f"{node.name}/Loop"} & {*vectorised}
+        and not {node.name, f"{node.name}/Loop"} & {*vectorised, *copying}
     ]
     gains = [f"runs all iterations of {_count(len(vectorised), 'loop')} at once"] if vectorised else []
     if names:

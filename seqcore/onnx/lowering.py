@@ -20,7 +20,7 @@ from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.repair import name_outputs
 from seqcore.onnx._model.types import TENSOR, from_type_proto, to_type_proto
-from seqcore.onnx._model.weights import without_weights
+from seqcore.onnx._model.weights import without_fields, without_weights
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._runtimes.sessions import refusal_of
 
@@ -398,13 +398,6 @@ def _keep_what_is_said(
     if opsets is not None:
         del message.opset_import[:]
         message.opset_import.extend(opsets)
-    made = {*("graph", "functions", "opset_import", "ir_version")}
-    for field, value in given.ListFields():
-        if field.name in made:
-            continue
-        if hasattr(value, "extend"):
-            getattr(message, field.name).extend(value)
-        else:
-            setattr(message, field.name, value)
+    without_fields(given, message, "graph", "functions", "opset_import", "ir_version")
     message.graph.doc_string = given.graph.doc_string
     message.graph.metadata_props.extend(given.graph.metadata_props)

@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 
 from support.arrow_values import ITEM_NAMES, ITEMS  # noqa: E402
 
-from seqcore._arrow.fields import Chunk  # noqa: E402
+from seqcore.core.fields import Chunk  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 all_names = pytest.mark.parametrize("name", ITEM_NAMES)

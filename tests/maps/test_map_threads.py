@@ -143,6 +143,26 @@ class TestTheyKeepNothing:
         finally:
             gc.enable()
 
+    def test_an_error_behind_the_one_that_is_raised_keeps_nothing(self):
+        """Its thread ends after the map has failed, and nobody takes its result."""
+
+        def fail(tensor):
+            time.sleep(tensor[0] / 20)
+            raise KeyError(3)
+
+        array = np.arange(4.0)
+        alive = weakref.ref(array)
+        seq = sq.TensorSequence([array[:1], array[1:]])
+        del array
+        gc.disable()
+        try:
+            with contextlib.suppress(KeyError):
+                sq.sequence_map(fail, seq, **ON_THREADS)
+            seq.clear()
+            assert alive() is None
+        finally:
+            gc.enable()
+
     def test_of_context_variables(self):
         class Thing:
             pass

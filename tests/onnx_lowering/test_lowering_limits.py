@@ -9,7 +9,7 @@ pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session  # noqa: E402
 
-from seqcore.onnx._lists import accumulate, listed, pieces, trace  # noqa: E402
+from seqcore.onnx._lists import accumulate, elements, pieces, trace  # noqa: E402
 
 
 def same(model, result, *feeds):
@@ -29,7 +29,7 @@ def quick(text, *feeds):
     return result, [str(note) for note in notes]
 
 
-class TestListed:
+class TestElements:
     """Elements by their names."""
 
     WINDOW = """g (float[N, 4] x, int64 n) => (float[4] y)
@@ -43,7 +43,7 @@ class TestListed:
 
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_lists_that_loops_hand_on(self, more):
-        n = listed.MOST_CARRIED + more
+        n = elements.MOST_CARRIED + more
         text = self.WINDOW.replace("MANY", ", ".join(["a"] * n))
         feeds = [{"x": rows(3), "n": np.array(k)} for k in (0, 1, 3)]
         result, _ = quick(text, *feeds)
@@ -52,7 +52,7 @@ class TestListed:
     @pytest.mark.parametrize(("width", "goes"), [(1024, True), (1025, False)])
     def test_a_stack_in_each_round(self, width, goes):
         """Four elements of 1024 numbers."""
-        assert listed.MOST_STACKED == 4 * 1024
+        assert elements.MOST_STACKED == 4 * 1024
         text = f"""g (float[{width}] x, int64 n, int64 p) => (float[{width}] y) <bool yes = {{1}}> {{
             y = Loop(n, yes, x) <body = b (int64 i, bool c, float[{width}] r)
                                     => (bool c2, float[{width}] r2) {{

@@ -24,7 +24,7 @@ from support.models.sessions import (
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._model import checks
+from seqcore.onnx._model import checks, prepare
 
 SPLITS_OF_NONE = {
     "a constant": "f (float[4, 8] x) => (seq(float[]) s) <int64 k = {0}> { s = SplitToSequence (x, k) }",
@@ -243,11 +243,12 @@ class TestRefused:
     @pytest.mark.parametrize("name", SPLITS_OF_NONE)
     def test_a_split_by_which_onnx_would_divide(self, monkeypatch, name):
         """Before 1.23 it does, and ends the process."""
-        monkeypatch.setattr(checks, "_ONNX_DIVIDES", True)
+        for module in (checks, prepare):
+            monkeypatch.setattr(module, "ONNX_DIVIDES", True)
         with pytest.raises(ValueError, match=r"SplitToSequence '[sp]' splits into parts of length 0"):
             session(SPLITS_OF_NONE[name])
 
-    @pytest.mark.skipif(checks._ONNX_DIVIDES, reason="onnx would divide by 0")
+    @pytest.mark.skipif(checks.ONNX_DIVIDES, reason="onnx would divide by 0")
     @pytest.mark.parametrize("name", SPLITS_OF_NONE)
     def test_a_split_by_which_it_does_not(self, name):
         """It fails in the run, if it runs."""
@@ -278,7 +279,8 @@ class TestRefused:
             assert found == 0
 
     def test_another_split_of_the_same_name(self, monkeypatch):
-        monkeypatch.setattr(checks, "_ONNX_DIVIDES", True)
+        for module in (checks, prepare):
+            monkeypatch.setattr(module, "ONNX_DIVIDES", True)
         text = """f (float[4] x, bool c) => (int64 n) <int64 k = {0}> {
             n = If (c) <then_branch = a () => (int64 p) <int64 k = {2}> {
                             s = SplitToSequence (x, k) p = SequenceLength (s)

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 import os
 
 import onnx
-from onnx import AttributeProto, TensorProto, helper
+from onnx import TensorProto, helper
 
 from seqcore._arguments.integers import as_integer
 from seqcore._arguments.shown import got, shown
 from seqcore.onnx._model.checks import check_message
+from seqcore.onnx._model.graph import Graph
 from seqcore.onnx._model.load import all_tensors, operators_of, path_of
 from seqcore.onnx._model.repair import name_outputs
 from seqcore.onnx._model.tensors import one_line, to_tensor_proto
@@ -353,12 +354,14 @@ def read_model(
     graph.name = graph.name or "body"
     # An input with an initializer is a default that a map never overrides: to us it is a constant. Before
     # version 4 of the IR every initializer had to be an input too.
-    constants = _initializer_names(graph)
+    constants = {one.name for one in graph.initializer}
+    constants |= {one.values.name for one in graph.sparse_initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     del graph.input[:]
     graph.input.extend(inputs)
     model.ir_version = max(model.ir_version, 4)
-    _capture(graph, captures or {})
+    free = [name for name in Graph.from_proto(graph).free_names() if name not in constants]
+    _capture(graph, free, captures or {})
     for value in (*graph.input, *graph.output):
         declared_dtype(value)
     if not graph.output:
@@ -417,9 +420,9 @@ def _opset_imports(given, model):
     return [helper.make_opsetid(domain, version) for domain, version in versions.items()]
 
 
-def _capture(graph, captures):
+def _capture(graph, free, captures):
     missing = []
-    for name in _free_names(graph):
+    for name in free:
         if name not in captures:
             missing.append(name)
             continue
@@ -435,21 +438,3 @@ def _capture(graph, captures):
         raise ValueError(
             f"the body '{graph.name}' uses {names} and doesn't define {them}: pass a value in captures"
         )
-
-
-def _initializer_names(graph: GraphProto) -> set[str]:
-    return {one.name for one in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
-
-
-def _free_names(graph: GraphProto) -> list[str]:
-    """Return the names that a graph or one inside it uses and none of them defines, in order of use."""
-    defined = {one.name for one in graph.input} | _initializer_names(graph)
-    used: dict[str, None] = {}
-    for node in graph.node:
-        used |= dict.fromkeys(node.input)
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                used |= dict.fromkeys(_free_names(attribute.g))
-        defined.update(node.output)
-    used |= dict.fromkeys(output.name for output in graph.output)
-    return [name for name in used if name and name not in defined]

@@ -163,11 +163,7 @@ class Checks:
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
         going = nodes.op("Gather", nodes.constant([True] * (most + 1), bool), count, axis=0)
-        if not parts.passes_condition_on:
-            going = nodes.op("And", parts.going_out, going)
-        elif prepared.shape(parts.going_in) == (1,):
-            going = nodes.unsqueeze(going, 0)
-        put_output(node.body, 0, going)
+        go_on_with(node, going, nodes, prepared)
 
     def _limit_trips(self, node: Node, prepared: Prepared) -> None:
         """Let a loop fail that has too many iterations."""
@@ -267,6 +263,16 @@ class Checks:
 def carries_sequences(loop: Node, prepared: Prepared) -> bool:
     """Return whether values that a loop carries are not tensors."""
     return not all(map(prepared.is_tensor, loop.body.inputs[2:]))
+
+
+def go_on_with(loop: Node, check: str, nodes: Nodes, prepared: Prepared) -> None:
+    """Let a loop go on only if a condition of its body can be had too, which is always true."""
+    parts = parts_of(loop)
+    if not parts.passes_condition_on:
+        check = nodes.op("And", parts.going_out, check)
+    elif prepared.shape(parts.going_in) == (1,):
+        check = nodes.unsqueeze(check, 0)
+    put_output(loop.body, 0, check)
 
 
 def put_output(graph: Graph, k: int, name: str) -> None:

@@ -194,7 +194,7 @@ class Compiled:
         self.tiers: list[Tier]
         if drawing_nodes(given):
             self.tiers = list(self._drawing_tiers(given, lowered))
-            self._first_steps()
+            self.first_steps()
             return
         self.tiers = [
             *self._whole_tiers(given, lowered, first),
@@ -203,7 +203,7 @@ class Compiled:
             GivenStepsTier("unsure steps", lambda: self._steps_of(_without_beliefs(given))),
         ]
         if self.whole is None and self.tier("ragged") is None:
-            self._first_steps()  # a model that can't run raises now
+            self.first_steps()  # a model that can't run raises now
 
     def _whole_tiers(self, given: Prepared, lowered: Prepared, first: WholeTier) -> Iterator[Tier]:
         """Yield the tiers that run a model whole: of the smaller of two first."""
@@ -263,7 +263,7 @@ class Compiled:
         kind = GivenStepsTier if name == "given steps" else StepsTier
         return kind(name, lambda: self._steps_of(prepared))
 
-    def _first_steps(self) -> StepsEngine:
+    def first_steps(self) -> StepsEngine:
         """Return the steps that come first, made now."""
         return next(steps for one in self.tiers if isinstance(one, StepsTier) and (steps := one.get()))
 

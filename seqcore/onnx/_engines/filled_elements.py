@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from seqcore.onnx._model.graph import Graph, Model, Node
-from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._rewrite.emit import Builder, Nodes
@@ -19,12 +18,13 @@ def why_not_filled(name: str, prepared: Prepared) -> str:
     """Return why no check can tell whether elements of a sequence are empty, "" where one can."""
     graph = prepared.model.graph
     owners = owners_of(graph)
-    for node in _makers(name, prepared.producers, _states_of(graph)):
-        if isinstance(node, str):
-            return f"joins elements of '{node}', whose shapes may not fit"
+    for one in _makers(name, prepared):
+        node = prepared.producer(one)
+        if node is None:
+            return f"joins elements of '{one}', whose shapes may not fit"
         if not node.is_op("SequenceConstruct", "SequenceInsert", "SequenceEmpty"):
             return f"joins elements that {node.label()} makes, whose shapes may not fit"
-        inner = prepared.producers[node.outputs[0]][1]
+        inner = prepared.producers[one][1]
         while inner is not graph:
             owner = owners[id(inner)]
             if not owner.is_op("Loop", "If"):
@@ -33,44 +33,16 @@ def why_not_filled(name: str, prepared: Prepared) -> str:
     return ""
 
 
-def _states_of(graph: Graph) -> dict[str, tuple[Node, int]]:
-    return {
-        name: (node, k)
-        for node in graph.all_nodes()
-        if node.is_op("Loop")
-        for k, name in enumerate(parts_of(node).states)
-    }
-
-
-def _makers(name, producers, states):
-    """Yield the nodes where elements come from, and the names of sequences that nobody makes."""
-    seen, todo = set(), [name]
-    while todo:
-        name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        node, _ = producers.get(name, (None, None))
-        if name in states:
-            loop, k = states[name]
-            todo += [parts_of(loop).initial[k], parts_of(loop).next_states[k]]
-        elif node is None:
-            yield name
-        elif node.is_op("Loop"):
-            # The last state is the first one, or what an iteration gives.
-            todo.append(parts_of(node).states[node.outputs.index(name)])
-        elif node.is_op("If"):
-            todo += [graph.outputs[node.outputs.index(name)] for graph in node.graphs.values()]
-        elif node.is_op("Identity", "SequenceErase"):
-            todo.append(node.inputs[0])
-        else:
-            yield node
-            if node.is_op("SequenceInsert"):
-                todo.append(node.inputs[0])
+def _makers(name: str, prepared: Prepared) -> Iterator[str]:
+    """Yield the sequences that elements of a sequence come from: they are fed, or a node puts them in."""
+    for one in prepared.ancestors(name):
+        node = prepared.producer(one)
+        if one not in prepared.origins or (node is not None and node.is_op("SequenceInsert")):
+            yield one
 
 
 # Their results have all numbers of the first input, and no others.
-_KEEPS_ITEMS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_KEEPS_ITEMS = ("Cast", "Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def known_filled(names: Iterable[str], prepared: Prepared) -> set[str]:
@@ -79,13 +51,12 @@ def known_filled(names: Iterable[str], prepared: Prepared) -> set[str]:
     Of a sequence that is said if none of its elements is empty. A state of a loop is filled if it begins so
     and stays so: at first all values are believed to be filled, then none whose inputs aren't.
     """
-    states = _states_of(prepared.model.graph)
     rules: dict[str, tuple[Callable[[Iterable[bool]], bool], list[str]]] = {}
     todo = list(names)
     while todo:
         name = todo.pop()
         if name not in rules:
-            rules[name] = _filled_by(name, prepared, states)
+            rules[name] = _filled_by(name, prepared)
             todo += rules[name][1]
     filled = set(rules)
     while wrong := {
@@ -98,31 +69,20 @@ def known_filled(names: Iterable[str], prepared: Prepared) -> set[str]:
     return filled
 
 
-def _filled_by(
-    name: str, prepared: Prepared, states: dict[str, tuple[Node, int]]
-) -> tuple[Callable[[Iterable[bool]], bool], list[str]]:
+def _filled_by(name: str, prepared: Prepared) -> tuple[Callable[[Iterable[bool]], bool], list[str]]:
     """Return the values that make one filled, and whether all of them have to be, or any."""
     shape, node = prepared.shape(name), prepared.producer(name)
     if shape is not None and all(isinstance(length, int) and length != 0 for length in shape):
         return all, []  # also of a sequence that never has an element
-    if name in states:
-        loop, k = states[name]
-        return all, [parts_of(loop).initial[k], parts_of(loop).next_states[k]]
+    if node is not None and node.is_op("SequenceInsert"):
+        return all, node.inputs[:2]
+    if name in prepared.origins:
+        return all, prepared.origins[name]
     if node is None:
         return any, []
-    if node.is_op("Loop"):
-        parts, k = parts_of(node), node.outputs.index(name)
-        return (all, [parts.initial[k], parts.next_states[k]]) if k < len(parts.states) else (any, [])
-    if node.is_op("If"):
-        return all, [graph.outputs[node.outputs.index(name)] for graph in node.graphs.values()]
     if node.is_op("SequenceConstruct") or record_of(node).broadcasts:
         return all, list(node.inputs)
-    if node.is_op("SequenceInsert"):
-        return all, node.inputs[:2]
-    if (
-        node.is_op("ConcatFromSequence", "SequenceErase", "SequenceAt", *_KEEPS_ITEMS)
-        or record_of(node).elementwise
-    ):
+    if node.is_op("ConcatFromSequence", "SequenceAt", *_KEEPS_ITEMS) or record_of(node).elementwise:
         return all, node.inputs[:1]
     return any, list(node.inputs) if node.is_op("Concat") else []
 
@@ -141,20 +101,14 @@ class FilledElements:
     def __init__(self, model: Model, at_the_end_of: Callable[[Graph], Nodes]) -> None:
         self._model, self._at_the_end_of = model, at_the_end_of
         self._wanted: dict[tuple[str, Node], None] = {}
-        self._producers = {
-            name: (node, graph)
-            for graph in model.graph.all_graphs()
-            for node in graph.nodes
-            for name in node.outputs
-        }
-        self._states = _states_of(model.graph)
+        self._producers = {name: node for node in model.graph.all_nodes() for name in node.outputs}
 
     def want(self, name: str, prepared: Prepared) -> None:
         """Have the elements of a sequence checked."""
         put_in = [
             (one, node)
-            for node in _makers(name, self._producers, self._states)
-            if isinstance(node, Node) and not node.is_op("SequenceEmpty")
+            for node in (self._producers[made] for made in _makers(name, prepared))
+            if not node.is_op("SequenceEmpty")
             for one in (node.inputs if node.is_op("SequenceConstruct") else node.inputs[1:2])
         ]
         filled = known_filled([one for one, _ in put_in], prepared)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._engines.checked_model import put_output
+from seqcore.onnx._engines.checked_model import go_on_with
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.whole import WholeModel, has_lists, has_nested_lists
 from seqcore.onnx._lists.boundary import open_sequences
@@ -151,12 +151,7 @@ def _limit_sizes(prepared: Prepared) -> bool:
             lambda one, other: nodes.op("Add", one, other), [nodes.op("Size", one) for one in names]
         )
         zero = nodes.fail_if(nodes.op("Greater", size, nodes.constant(MOST_COPIED_IN_LOOPS)))
-        going = nodes.op("Gather", nodes.constant([True], bool), zero, axis=0)
-        if not parts.passes_condition_on:
-            going = nodes.op("And", parts.going_out, going)
-        elif prepared.shape(parts.going_in) == (1,):
-            going = nodes.unsqueeze(going, 0)
-        put_output(loop.body, 0, going)
+        go_on_with(loop, nodes.op("Gather", nodes.constant([True], bool), zero, axis=0), nodes, prepared)
     return found
 
 

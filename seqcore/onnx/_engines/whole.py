@@ -24,6 +24,7 @@ from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
+from seqcore.onnx._rewrite.prune import read_names
 from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx._thresholds import HEAVY, LONG, MOST_INSERTS, TRIPS
 
@@ -211,27 +212,10 @@ def _declare_results(model: Model, prepared: Prepared) -> None:
 
     Not if only shapes of its results are read: onnxruntime would leave it out, and its errors.
     """
-    computed = _computed(prepared)
+    computed = read_names(prepared.model)
     for graph in model.graph.all_graphs():
         for node in graph.nodes:
             if node.graphs and not computed.isdisjoint(node.outputs):
                 for name in node.outputs:
                     if prepared.is_tensor(name) and prepared.type(name).number and name not in graph.outputs:
                         graph.declared[name] = to_type_proto(prepared.type(name), with_shape=True)
-
-
-def _computed(prepared: Prepared) -> set[str]:
-    """Return the values that outputs depend on otherwise than by a shape alone."""
-    found: set[str] = set()
-    todo = list(prepared.model.graph.outputs)
-    while todo:
-        name = todo.pop()
-        if name in found:
-            continue
-        found.add(name)
-        node = prepared.producer(name)
-        if node is not None and not node.is_op("Shape", "Size"):
-            todo += node.inputs
-            for graph in node.graphs.values():
-                todo += graph.outputs
-    return found

@@ -11,9 +11,7 @@ one shape.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from functools import reduce
 
 from onnx import TensorProto, helper
 
@@ -30,25 +28,23 @@ from seqcore.onnx._lists.cuts import (
 )
 from seqcore.onnx._lists.pieces import Pieces
 from seqcore.onnx._lists.representations import Representation, Stack
-from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import Declined, axis_from_front, record_of
-from seqcore.onnx._model.types import NEVER, Shape, Type, join
+from seqcore.onnx._model.record import axis_from_front
+from seqcore.onnx._model.types import NEVER, Shape
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
-from seqcore.onnx._rewrite.prune import prune, read_names
 
 
 def pack_as(name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder) -> Packed:
     """Return as what a list goes on, whose elements have in common what is known of their shape."""
     if shape == NEVER:
         return Nothing(name, element_type, (), prepared, builder)
-    if _are_rows(shape):
+    if are_rows(shape):
         return Rows(name, element_type, shape, prepared, builder)
     return Numbers(name, element_type, shape, builder)
 
 
-def _are_rows(shape: Shape) -> bool:
+def are_rows(shape: Shape) -> bool:
     """Return whether elements of a shape go on as rows."""
     return shape is not None and shape != NEVER and None not in shape
 
@@ -68,17 +64,24 @@ class Packed(Representation):
     parts: list[str]
     part_types: list[tuple[int, list[int | None]]]
 
-    def declare(self, declared: dict) -> None:
-        """Declare the parts in a graph that gets them, or returns them."""
-        for name, (number, shape) in zip(self.parts, self.part_types, strict=True):
-            declared[name] = helper.make_tensor_type_proto(number, shape)
+    def plan(self, name, prepared, read):
+        maker, place = prepared.producers.get(name, (None, None))
+        is_insert = maker is not None and maker.is_op("SequenceInsert")
+        self.is_filled = is_insert or bool(prepared.type(name).count)
+        # In a loop that leaves the list as it is, places are the same in all iterations.
+        self._are_places_shared = maker is not None and any(
+            node is not None and node.is_op("SequenceAt") and graph is not place
+            for node, graph in prepared.readers[name]
+        )
 
-    def has_elements(self) -> None:
-        """Note that there is one at least."""
-        self.is_filled = True
+    def carried(self, nodes):
+        return self.parts
 
-    def find_bounds(self, nodes: Nodes) -> None:
-        """Find out where the elements lie, for all who pick them: once the list is there, in its place."""
+    def carried_types(self, type_, n):
+        return [helper.make_tensor_type_proto(number, shape) for number, shape in self.part_types]
+
+    def restore(self, nodes, out):
+        nodes.op("SplitToSequence", self.parts[0], axis=0, keepdims=0, out=out)
 
     def count_of(self, nodes: Nodes) -> str:
         """Return the number of elements, in a tensor of shape [1]."""
@@ -248,7 +251,9 @@ class Numbers(Packed):
         # Where each element starts and ends among the numbers, both (n, 1), if that is told beforehand.
         self._bounds: tuple[str, str] | None = None
 
-    def find_bounds(self, nodes):
+    def prepare(self, nodes):
+        if not self._are_places_shared:
+            return
         sizes = self.sizes(nodes, self.parts[1])
         ends = nodes.op("CumSum", sizes, nodes.constant(0))
         starts = nodes.op("Sub", ends, sizes)
@@ -262,9 +267,7 @@ class Numbers(Packed):
         """Return how many numbers each element has, by their extents."""
         if self.rank == 1:
             return nodes.squeeze(extents, 1)
-        if nodes.builder.opset < 18:
-            return nodes.op("ReduceProd", extents, axes=[1], keepdims=0)
-        return nodes.op("ReduceProd", extents, nodes.constant([1]), keepdims=0)
+        return nodes.product(extents, axis=1)
 
     def _row(self, nodes, element):
         flat = element if self.rank == 1 else nodes.op("Reshape", element, nodes.constant([-1]))
@@ -375,185 +378,3 @@ class Numbers(Packed):
                 length = nodes.slice(shape, nodes.constant([k]), nodes.constant([k + 1]), 0)
                 columns.append(nodes.unsqueeze(nodes.op("Expand", length, n), 1))
         nodes.op("Concat", *columns, axis=1, out=extents)
-
-
-# Packing: the sequences that no other form has taken go on as tensors, in branches and loops too.
-#
-# s = []                                   v, e = no numbers, no extents
-# t = Loop (n, true, s) <                  w, f = Loop (n, true, v, e) <
-#     q = SequenceInsert (p, x)       ──▶      b, c = Concat (a, x), Concat (d, Shape (x))
-#     (going, q)>                              (going, b, c)>
-#
-# Sequences that are the same in other iterations, branches or edits have one form. So they go together, or
-# stay.
-
-
-def pack_lists(
-    model: Model, prepared: Prepared, builder: Builder, everywhere: bool = True
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Put packed lists in the places of the sequences that can be packed.
-
-    Parameters
-    ----------
-    model : Model
-    prepared : Prepared
-        The types of this model.
-    builder : Builder
-        Of this model.
-    everywhere : bool, optional
-        If False, only where long lists take no longer so: outside of loops, with elements of one shape.
-
-    Returns
-    -------
-    (dict of str to str, dict of str to str)
-        What became of those that are gone, and why others stay.
-    """
-    forms: dict[str, Packed] = {}
-    reasons: dict[str, str] = {}
-    read = read_names(model)
-    continued = _continued(prepared)
-    repeated = set() if everywhere else _repeated(model.graph)
-    for names in _families(prepared, continued):
-        type_ = reduce(join, (prepared.type(name) for name in names))
-        if not everywhere and not (_are_rows(type_.shape) and repeated.isdisjoint(names)):
-            continue
-        is_returned = not {*names}.isdisjoint(model.graph.outputs)
-        pays = not everywhere and any(map(_is_edited, map(prepared.producer, names)))
-        try:
-            found = _forms_of(names, type_, prepared, builder)
-            if is_returned and not pays:
-                raise Declined("the model returns it")
-            if why := _why_not(names, found, prepared, read, continued):
-                raise Declined(why)
-        except Declined as reason:
-            reasons |= dict.fromkeys(names, str(reason))
-        else:
-            forms |= found
-    if not forms:
-        return {}, reasons
-    for name, form in forms.items():
-        maker, place = prepared.producers.get(name, (None, None))
-        if prepared.type(name).count or (maker is not None and maker.is_op("SequenceInsert")):
-            form.has_elements()
-        # In a loop that leaves the list as it is, places are the same in all iterations.
-        if maker is not None and any(
-            node is not None and node.is_op("SequenceAt") and graph is not place
-            for node, graph in prepared.readers[name]
-        ):
-            form.find_bounds(builder.after(maker))
-    for graph in list(model.graph.all_graphs()):
-        if graph is not model.graph:
-            _take_in(graph, forms)
-        for node in graph.nodes:
-            if forms.keys().isdisjoint((*node.inputs, *node.outputs)):
-                continue
-            if node.graphs:
-                node.inputs, node.outputs = _parts(node.inputs, forms), _parts(node.outputs, forms)
-            else:
-                is_read = any(name in read for name in node.outputs)
-                nodes = builder.instead(node, declares=is_read or not record_of(node).only_reads)
-                record_of(node).pack(node, forms, nodes, prepared, is_read)
-    _return_lists(model.graph, forms, builder)
-    builder.apply()
-    prune(model)
-    return {name: form.phrase for name, form in forms.items()}, reasons
-
-
-def _families(prepared: Prepared, continued: dict[str, list[str]]) -> list[list[str]]:
-    """Return the sequences in groups that need one representation each."""
-    family: dict[str, list[str]] = {}
-    for graph in prepared.model.graph.all_graphs():
-        for name in (*graph.inputs, *(name for node in graph.nodes for name in node.outputs)):
-            if prepared.is_sequence(name):
-                family[name] = [name]
-    for one, others in continued.items():
-        for other in others:
-            first, second = family.get(one), family.get(other)
-            if first is None or second is None or first is second:
-                continue
-            if len(first) < len(second):
-                first, second = second, first
-            first += second
-            family |= dict.fromkeys(second, first)
-    return list({id(names): names for names in family.values()}.values())
-
-
-def _continued(prepared: Prepared) -> dict[str, list[str]]:
-    """Return for each name the others that are the same, passed on or edited."""
-    continued: dict[str, list[str]] = defaultdict(list)
-    for node in prepared.model.graph.all_nodes():
-        for one, other in record_of(node).continues(node):
-            continued[one].append(other)
-            continued[other].append(one)
-    return continued
-
-
-def _repeated(graph: Graph) -> set[str]:
-    """Return the names in graphs that may run several times."""
-    return {
-        name
-        for node in graph.all_nodes()
-        if record_of(node).may_repeat(node)
-        for body in node.graphs.values()
-        for inner in body.all_graphs()
-        for name in (*inner.inputs, *(name for one in inner.nodes for name in one.outputs))
-    }
-
-
-def _forms_of(names: list[str], type_: Type, prepared: Prepared, builder: Builder) -> dict[str, Packed]:
-    """Return the representations of a group. Raise `Declined` if they don't exist."""
-    if not type_.number:
-        raise Declined("the type of its elements is not known")
-    if type_.shape is None:
-        raise Declined("the rank of its elements is not known")
-    return {name: pack_as(name, type_.number, type_.shape, prepared, builder) for name in names}
-
-
-def _why_not(
-    names: list[str],
-    forms: dict[str, Packed],
-    prepared: Prepared,
-    read: set[str],
-    continued: dict[str, list[str]],
-) -> str:
-    """Return why a family stays, "" if all who have to do with it can do with its forms."""
-    model = prepared.model
-    for name in names:
-        if name in model.graph.inputs:
-            return "it is an input of the model"
-        for other in continued.get(name, ()):
-            if not prepared.is_sequence(other):
-                return f"'{other}' is the same sequence, and its type is not known"
-        nodes: list[Node | None] = [node for node, _ in prepared.readers[name]]
-        if (maker := prepared.producer(name)) is not None:
-            nodes.append(maker)
-        for node in nodes:
-            if node is None:
-                continue
-            if why := record_of(node).why_not_packed(node, forms, prepared, read):
-                return why
-    return ""
-
-
-def _is_edited(maker: Node | None) -> bool:
-    return maker is not None and maker.is_op("SequenceInsert", "SequenceErase", "If")
-
-
-def _return_lists(graph: Graph, forms: dict[str, Packed], builder: Builder) -> None:
-    """Split rows into the lists that a model returns."""
-    for name in [name for name in dict.fromkeys(graph.outputs) if name in forms]:
-        nodes = Nodes(builder, name)
-        nodes.op("SplitToSequence", forms[name].parts[0], axis=0, keepdims=0, out=name)
-        graph.nodes += nodes.nodes
-
-
-def _take_in(graph: Graph, forms: dict[str, Packed]) -> None:
-    """Give a graph tensors where it takes and returns sequences."""
-    for name in (name for name in dict.fromkeys((*graph.inputs, *graph.outputs)) if name in forms):
-        graph.declared.pop(name, None)
-        forms[name].declare(graph.declared)
-    graph.inputs, graph.outputs = _parts(graph.inputs, forms), _parts(graph.outputs, forms)
-
-
-def _parts(names: list[str], forms: dict[str, Packed]) -> list[str]:
-    return [part for name in names for part in (forms[name].parts if name in forms else [name])]

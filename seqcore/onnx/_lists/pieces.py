@@ -16,7 +16,7 @@ from onnx import TensorProto
 from seqcore.onnx._lists.cuts import cut_out, flat_places
 from seqcore.onnx._lists.representations import Representation, Stack
 from seqcore.onnx._model.graph import Node
-from seqcore.onnx._model.positions import position_of
+from seqcore.onnx._model.positions import Position, position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._thresholds import MOST_AT_ONCE_PIECES, MOST_NUMBERS
@@ -60,7 +60,9 @@ class Pieces(Representation):
             return
         picked = set()
         for node, _ in prepared.readers[name]:
-            if node is not None and node.is_op("SequenceAt"):
+            if node is None or node.is_op("Loop"):
+                picked.update(range(len(lengths)))  # see `carried`
+            elif node.is_op("SequenceAt"):
                 position = position_of(prepared, node.inputs[1]).value
                 if position is None or not (self.is_sound() or node.outputs[0] in read):
                     return
@@ -72,9 +74,7 @@ class Pieces(Representation):
         """Return the lengths of all pieces, None where only a run tells."""
         raise NotImplementedError
 
-    def prepare(self, builder, prepared):
-        """Make what all readers share."""
-        nodes = builder.after(self.node)
+    def prepare(self, nodes):
         if self._cut is not None:
             self._made = nodes.split(self.tensor, self._cut, self.axis)
         self._prepare(nodes)
@@ -83,6 +83,9 @@ class Pieces(Representation):
         if self._made is None:
             return self._pick(nodes, position, out)
         return self._take(nodes, self._made[position.value], out)
+
+    def carried(self, nodes):
+        return [self.at(nodes, Position("", k, 0), "") for k in range(self.count or 0)]
 
     def _prepare(self, nodes):
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """Representations of sequences by tensors, from which each read of a sequence can be computed.
 
 representation  the sequence               becomes
-Listed          of named tensors           these
+Elements        of named tensors           these
 Pieces          split from a tensor        that tensor
 Rows            of elements of one shape   a tensor whose axis 0 runs over the elements
 Numbers         of elements of one rank    a tensor of all numbers, and one of the shapes
@@ -14,44 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 
-from seqcore.onnx._model.graph import Graph, Node
+from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import Declined, axis_from_front, record_of
-from seqcore.onnx._model.types import Shape
-from seqcore.onnx._rewrite.emit import Builder, Nodes
-
-
-class Representations:
-    """The representations of a model's sequences, and why others don't have one.
-
-    Attributes
-    ----------
-    prepared : Prepared
-    found : dict of str to Representation
-        Outer graphs come first, and nodes in order: what a sequence is made from stands before it.
-    """
-
-    def __init__(self, prepared: Prepared) -> None:
-        self.prepared = prepared
-        self.found: dict[str, Representation] = {}
-        self.declined: dict[str, str] = {}
-        for name, (node, _) in prepared.producers.items():
-            if prepared.is_sequence(name):
-                try:
-                    form = record_of(node).represent(node, node.outputs.index(name), self)
-                except Declined as why:
-                    self.declined[name] = str(why)
-                else:
-                    if form is not None:
-                        self.found[name] = form
-
-    def decline(self, name: str, why: str) -> None:
-        """Have a sequence stay that has a form."""
-        del self.found[name]
-        self.declined[name] = why
+from seqcore.onnx._model.record import Declined, axis_from_front
+from seqcore.onnx._model.types import Shape, Type, tensor, to_type_proto
+from seqcore.onnx._rewrite.emit import Nodes
 
 
 class Representation:
@@ -65,15 +35,14 @@ class Representation:
         The number of elements, if it is known.
     phrase : str
         A phrase for notes.
+    is_static : bool
+        True if its elements are there, whether or not lists that it is made of are replaced.
     """
 
     element_type = 0
     count: int | None = None
     phrase = ""
-
-    def serves_edit(self, node: Node) -> bool:
-        """Return whether an insert or an erase can do without the sequence."""
-        return False
+    is_static = False
 
     def as_stack(self) -> Stack:
         """Return what it is as one tensor, which `stacked` makes. Raise `Declined` where it can't be that."""
@@ -83,21 +52,23 @@ class Representation:
         """Make the tensor whose axis 0 runs over the elements."""
         raise NotImplementedError
 
-    def why_not(self, node: Node | None, graph: Graph, prepared: Prepared, read: set[str]) -> str:
-        """Return why a reader in a graph can't be served, or "" where it can.
-
-        A node that is None stands for the graph's output; `read` has the names of values that are read, not
-        only their shapes.
-        """
-        if node is None:
-            return "the model returns it" if graph is prepared.model.graph else "a graph inside returns it"
-        return record_of(node).why_not_lowered(node, self, prepared, read)
-
     def plan(self, name: str, prepared: Prepared, read: set[str]) -> None:
         """Look at the readers, which can all be served, and at what is `read`, before anything is made."""
 
-    def prepare(self, builder: Builder, prepared: Prepared) -> None:
-        """Make what all readers share."""
+    def prepare(self, nodes: Nodes) -> None:
+        """Make what all readers share, where the list is made."""
+
+    def carried(self, nodes: Nodes) -> list[str]:
+        """Return the tensors that a loop gets in the place of the list, or a graph returns."""
+        raise NotImplementedError
+
+    def carried_types(self, type_: Type, n: int) -> list[TypeProto]:
+        """Return the types of these: of n of them for a list of a type."""
+        return [to_type_proto(tensor(type_.number, type_.shape), with_shape=True)] * n
+
+    def restore(self, nodes: Nodes, out: str) -> None:
+        """Make the list again."""
+        raise NotImplementedError
 
     def is_sound(self) -> bool:
         """Return whether the sequence can be made without an error."""

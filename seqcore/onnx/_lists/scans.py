@@ -8,7 +8,7 @@ from contextlib import suppress
 from onnx import helper
 
 from seqcore.onnx._lists.pieces import Pieces, pieces_of
-from seqcore.onnx._model.graph import BRANCHES, Node
+from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
@@ -84,22 +84,13 @@ class Start:
 
 
 def _is_carried(prepared: Prepared, name: str) -> bool:
-    """Return whether a list is made of a state of a loop, anew in each iteration."""
-    seen, todo = set(), [name]
-    while todo:
-        name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        node = prepared.producer(name)
-        if node is None:
-            if name not in prepared.model.graph.inputs:
-                return True
-            continue
-        todo += filter(prepared.is_sequence, node.inputs)
-        if node.is_op("If"):
-            todo += [node.graphs[key].outputs[node.outputs.index(name)] for key in BRANCHES]
-    return False
+    """Return whether a list is made of a state of a loop around it, anew in each iteration."""
+    origins, node = prepared.ancestors(name), prepared.producer(name)
+    return any(
+        not origins.keys().isdisjoint(graph.inputs) and (node is None or node in graph.all_nodes())
+        for graph in prepared.model.graph.all_graphs()
+        if graph is not prepared.model.graph
+    )
 
 
 def add_scan(loop: Node, value: str, stack: str, element_type: int, shape: Shape) -> str:

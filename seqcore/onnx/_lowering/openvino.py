@@ -90,31 +90,6 @@ def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder)
     builder.apply()
 
 
-def end_by_conditions(model: Model, prepared: Prepared, builder: Builder) -> None:
-    """Let a loop that may end early, and has scan outputs, count in its condition.
-
-    OpenVINO (2026.4) takes these for as long as a constant number of trips.
-
-    Loop (20, c) <(i, _) ⟶ (d, x)>    ──▶    Loop (no limit, c) <(i, _) ⟶ (d and i < 19, x)>
-    """
-    for node in list(model.graph.all_nodes()):
-        if not node.is_op("Loop") or not (node.input(0) and node.input(1)):
-            continue
-        parts = parts_of(node)
-        trips = prepared.integer(parts.trips)
-        if trips is None or not 1 <= trips < AFTER_ALL:
-            continue
-        if parts.scans and not parts.passes_condition_on:
-            nodes = Nodes(builder, node)
-            goes_on = nodes.op("Less", parts.iteration, nodes.constant(trips - 1))
-            node.inputs[0] = nodes.constant(AFTER_ALL)
-            both = nodes.op("And", parts.going_out, goes_on)
-            if parts.going_out in node.body.declared:
-                node.body.declared[both] = node.body.declared[parts.going_out]
-            node.body.outputs[0] = both
-            node.body.nodes += nodes.nodes
-
-
 def give_conditions_nodes(model: Model) -> None:
     """Let a node of each loop's body make its condition, where it is handed on as it is.
 

@@ -9,13 +9,10 @@ from typing import NamedTuple
 import onnx
 
 from seqcore.onnx._lists.accumulate import accumulate_lists
-from seqcore.onnx._lists.listed import write_out_lists
-from seqcore.onnx._lists.packed import pack_lists
-from seqcore.onnx._lists.representations import Representation, Representations
+from seqcore.onnx._lists.replace import ALL, OUTSIDE, VIEWS, replace_lists
 from seqcore.onnx._lowering.openvino import (
     cut_stacks_of_no_iteration,
     drop_axes_of_conditions,
-    end_by_conditions,
     expand_last,
     give_conditions_nodes,
     keep_trips_from_negative,
@@ -31,7 +28,7 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import drop_aliases, prune, read_names
+from seqcore.onnx._rewrite.prune import drop_aliases, prune
 from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
 
 
@@ -121,16 +118,11 @@ def lower_prepared(
     if is_fixed or unroll:
         write_out_maps(normal, known, Builder(normal), set())
         known = fold_constants(given.again(normal))
-    # Lists that go through loops and branches by their elements, and maps that become loops, are so on trial:
-    # where an operator is left that was written for one, it stays as it was.
-    whole_lists: set[str] = set()
+    # Maps become loops on trial: where an operator is left that was written for one, it stays as it was.
     whole_maps = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, whole_maps, whole_lists, packs, vectorises, target != "portable")
-        if lists := trial.lists_left():
-            whole_lists |= lists
-            continue
+        trial = _Trial(known, whole_maps, packs, vectorises, target != "portable")
         if is_fixed or unroll:
             known, became = unroll_loops(known, trial.loops_left(), unroll)
             unrolled |= became
@@ -187,7 +179,6 @@ def _for_openvino(prepared: Prepared) -> Prepared:
     builder = Builder(model)
     keep_trips_from_negative(model, prepared, builder)
     cut_stacks_of_no_iteration(model, prepared, builder)
-    end_by_conditions(model, prepared, builder)
     drop_axes_of_conditions(model, prepared, builder)
     give_conditions_nodes(model)
     expand_last(model, prepared, builder)
@@ -215,7 +206,6 @@ class _Trial:
         self,
         known: Prepared,
         whole_maps: set[str],
-        whole_lists: set[str],
         packs: bool,
         vectorises: bool,
         has_checks: bool,
@@ -232,9 +222,6 @@ class _Trial:
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(model, known, builder, whole_maps)
         self.prepared = known.again(model, is_same=not self._written)
-        self._lists = write_out_lists(model, self.prepared, builder, whole_lists)
-        if self._lists:
-            self.prepared = known.again(model)
         self._lower_all(model, builder)
         outer = {node.name for node in model.graph.nodes}
         # A loop that is one operator may leave pieces where there was a list, and so free others; and one
@@ -256,8 +243,8 @@ class _Trial:
         has_changed = False
         while self._has_lists() and (
             self._accumulate(model, builder)
-            or self._lower_once(model, builder)
-            or self._pack(model, builder, everywhere=False)
+            or self._replace(model, builder, VIEWS)
+            or self._replace(model, builder, OUTSIDE)
         ):
             has_changed = True
         return has_changed
@@ -274,13 +261,14 @@ class _Trial:
             self.prepared = self._known.again(model)
         return bool(replaced)
 
-    def _pack(self, model: Model, builder: Builder, everywhere: bool) -> bool:
-        """Make tensors of the sequences that are left; return whether there was one."""
-        packed, reasons = pack_lists(model, self.prepared, builder, everywhere)
-        self.packed |= packed
-        if everywhere:
-            self.reasons = reasons
-        return self._is_done(model, packed)
+    def _replace(self, model: Model, builder: Builder, which: str) -> bool:
+        """Replace lists by tensors; return whether there was one."""
+        replaced, reasons = replace_lists(model, self.prepared, builder, which)
+        if which != VIEWS:
+            self.packed |= replaced
+        if which != OUTSIDE:
+            self.reasons = reasons if which == ALL else reasons | self._why_carried
+        return self._is_done(model, replaced)
 
     def _make_portable(self, model: Model, builder: Builder) -> None:
         """Pack the lists that are left, for runtimes without sequences."""
@@ -288,7 +276,7 @@ class _Trial:
         if self._has_lists():
             if prune(model):
                 self.prepared = known.again(model)
-            self._pack(model, builder, everywhere=True)
+            self._replace(model, builder, ALL)
 
     def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> set[str]:
         """Make one operator of each loop where that goes; return which these were."""
@@ -302,27 +290,6 @@ class _Trial:
 
     def _has_lists(self) -> bool:
         return any(record_of(node).is_of_lists for node in self.prepared.model.graph.all_nodes())
-
-    def _lower_once(self, model: Model, builder: Builder) -> bool:
-        """Lower what can be in the model as it is; return whether there was something."""
-        prepared = self.prepared
-        forms = Representations(prepared)
-        read = read_names(model)
-        _decline_lists(forms, read)
-        self.reasons = forms.declined | self._why_carried
-        replaced = {name: form.phrase for name, form in forms.found.items()}
-        for name, form in forms.found.items():
-            form.plan(name, prepared, read)
-            form.prepare(builder, prepared)
-            for node, _ in prepared.readers[name]:
-                if node is not None:
-                    is_read = node.outputs[0] in read
-                    nodes = builder.instead(node, declares=is_read)
-                    record_of(node).lower(node, form, nodes, prepared, is_read)
-        if replaced:
-            builder.apply()
-            prune(model)
-        return self._is_done(model, replaced)
 
     def loops_left(self) -> set[str]:
         """Return the names of the loops that are left."""
@@ -338,11 +305,6 @@ class _Trial:
             nodes = self.prepared.model.graph.all_nodes()
             left -= {name for node in nodes if record_of(node).only_reads for name in node.outputs}
         return {name for name, outputs in self._written.items() if outputs & left}
-
-    def lists_left(self) -> set[str]:
-        """Return the lists that were written as tensors and still have sequence operators."""
-        left = self._left()
-        return {name for name, written in self._lists.items() if written & left}
 
     def add_reasons(self, reasons: dict[str, str]) -> None:
         """Add reasons why sequences stay, where no other is known."""
@@ -360,24 +322,6 @@ class _Trial:
         else:
             why = f"'{name}' can't be written as a loop"
         return dict.fromkeys(node.outputs, why)
-
-
-def _decline_lists(forms: Representations, read: set[str]) -> None:
-    """Have those lists stay that can't go.
-
-    A list goes only if each edit of it does. These come after it.
-    """
-    for name in reversed(list(forms.found)):
-        if why := _why_not(name, forms.found[name], forms.prepared, read):
-            forms.decline(name, why)
-
-
-def _why_not(name: str, form: Representation, prepared: Prepared, read: set[str]) -> str:
-    """Return why a sequence can't be lowered, "" if all its readers can do without it."""
-    return next(
-        filter(None, (form.why_not(node, graph, prepared, read) for node, graph in prepared.readers[name])),
-        "",
-    )
 
 
 class _Notes:

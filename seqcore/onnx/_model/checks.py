@@ -1,13 +1,13 @@
 """Check that a model is valid, with onnx's checker and beyond it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 
 import onnx
 from onnx import ModelProto, TensorProto
 
-from seqcore.onnx._model.graph import STANDARD, Graph, Node
+from seqcore.onnx._model.graph import STANDARD, Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.repair import repair
@@ -95,42 +95,18 @@ def check_signatures(nodes: Iterable[Node]) -> None:
 
 
 # Before, its shape inference divides by a scalar split of 0, and ends the process.
-_ONNX_DIVIDES = tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 23)
+ONNX_DIVIDES = tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 23)
 
 
-def check_splits(graph: Graph, constants: Mapping[str, TensorProto]) -> None:
+def check_splits(model: Model) -> None:
     """Raise ValueError where onnx would divide by the length of the parts that a SplitToSequence makes, 0.
 
     Other versions leave that to the run.
-
-    Parameters
-    ----------
-    graph : Graph
-        Not in normal form yet.
-    constants : mapping of str to TensorProto
-        The constants that the graph sees.
     """
-    if not _ONNX_DIVIDES:
-        return
-    seen = dict(constants) | graph.defaults
-    for name in graph.inputs:
-        seen.pop(name, None)
-    for node in graph.nodes:
-        split = seen.get(node.input(1)) if node.is_op("SplitToSequence") else None
+    for node in model.graph.all_nodes() if ONNX_DIVIDES else ():
+        split = model.constants.get(node.input(1)) if node.is_op("SplitToSequence") else None
         if split is not None and not split.dims and not from_tensor_proto(split).any():
-            name = node.name or node.outputs[0]
-            raise ValueError(
-                f"the model is not valid: SplitToSequence '{name}' splits into parts of length 0"
-            )
-        for inner in node.graphs.values():
-            check_splits(inner, seen)
-        for name in node.outputs:
-            seen.pop(name, None)
-        if node.is_op("Constant"):
-            if node.attribute("value_int") == 0:
-                seen[node.outputs[0]] = TensorProto(data_type=TensorProto.INT64, int64_data=[0])
-            elif "value" in node.attribute_names():
-                seen[node.outputs[0]] = node.tensor("value")
+            raise ValueError(f"the model is not valid: {node.label()} splits into parts of length 0")
 
 
 def type_fault(model: ModelProto) -> str:

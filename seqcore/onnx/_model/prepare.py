@@ -8,6 +8,7 @@ import numpy as np
 from onnx import ModelProto, TypeProto
 
 from seqcore.onnx._model.checks import (
+    ONNX_DIVIDES,
     check_inputs,
     check_kinds,
     check_message,
@@ -55,9 +56,9 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
         check_message(weightless)
     model = from_proto(weightless, weights)
     check_signatures(model.graph.all_nodes())
-    check_splits(model.graph, model.constants)
-    may_be_faulty = type_fault(weightless)
+    may_be_faulty = ONNX_DIVIDES or type_fault(weightless)
     normalise(model, weights)
+    check_splits(model)
     # onnx reports outputs that a loop leaves out; a normal model has all, and its weights in their places.
     if may_be_faulty and (fault := type_fault(to_message(model, weights_are_inputs=True))):
         raise ValueError(f"the model is not valid: {fault}")
@@ -125,7 +126,7 @@ def declare_types(model: Model, prepared: Prepared) -> None:
 
     onnxruntime infers less: it plans memory and picks kernels by the shapes of a loop's states, say, where
     the body declares them. The declared shapes of scan outputs stay if no others are known, since they matter
-    for a loop without iterations.
+    for a loop without iterations, and all that a Scan's body gives.
 
     Parameters
     ----------
@@ -136,7 +137,9 @@ def declare_types(model: Model, prepared: Prepared) -> None:
     _forget_shapes(model.graph, keeps={*model.graph.inputs, *model.graph.outputs})
     for node in model.graph.all_nodes():
         for graph in node.graphs.values():
-            scans = set(parts_of(node).scans) if node.is_op("Loop") else set()
+            scans = set(parts_of(node).scans if node.is_op("Loop") else ())
+            if node.is_op("Scan"):
+                scans = {*graph.outputs}  # onnxruntime wants a shape of each
             _forget_shapes(graph, keeps=scans)
             for name in (*graph.inputs, *graph.outputs):
                 type_ = prepared.type(name)

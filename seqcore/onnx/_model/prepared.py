@@ -9,6 +9,7 @@ from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.inference import Inferred, Memo, Numbers, infer
+from seqcore.onnx._model.record import origins_of
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import SEQUENCE, UNKNOWN, Shape, Type
 from seqcore.onnx._model.weights import Weights
@@ -27,7 +28,7 @@ class Prepared:
     believes_elements : bool
         If True, the elements of input sequences have the declared shapes: the caller checks that in each run.
     types : dict of str to Type
-        The types of all values, constants included. Like the next three, they are computed at first use, and
+        The types of all values, constants included. Like the next four, they are computed at first use, and
         then the model may not change.
     numbers : dict of str to tuple of (int, str or None)
         The integers in vectors and scalars, as far as they are known: what shapes are computed from. Of
@@ -36,6 +37,8 @@ class Prepared:
         The node that makes a value, and its graph; inputs and constants are missing.
     readers : dict of str to list of (Node or None, Graph)
         The nodes that read a value, and their graphs; None for the graph whose output it is.
+    origins : dict of str to list of str
+        The values that a value is, passed on or edited, in loops and branches too.
     """
 
     def __init__(
@@ -105,6 +108,19 @@ class Prepared:
             for name in graph.outputs:
                 readers[name].append((None, graph))
         return readers
+
+    @functools.cached_property
+    def origins(self) -> dict[str, list[str]]:
+        return origins_of(self.model.graph)
+
+    def ancestors(self, name: str) -> dict[str, None]:
+        """Return a value, its origins, theirs and so on."""
+        found, todo = {name: None}, [name]
+        while todo:
+            new = [one for one in self.origins.get(todo.pop(), ()) if one not in found]
+            found |= dict.fromkeys(new)
+            todo += new
+        return found
 
     def again(self, model: Model, is_same: bool = False) -> "Prepared":
         """Return what is known of another model, as it came of this one, with the same beliefs.

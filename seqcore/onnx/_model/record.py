@@ -8,19 +8,18 @@ decorator, and its line in `__init__`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeAlias, TypeVar
 
-from seqcore.onnx._model.graph import STANDARD, Node
+from seqcore.onnx._model.graph import STANDARD, Graph, Node
 from seqcore.onnx._model.types import Type
 
 # They are of modules that build on this one.
 Inference: TypeAlias = Any
 Prepared: TypeAlias = Any
 Representation: TypeAlias = Any
-Representations: TypeAlias = Any
-Packed: TypeAlias = Any
 Nodes: TypeAlias = Any
 Checks: TypeAlias = Any
 Entry: TypeAlias = Any
@@ -117,8 +116,12 @@ class Operator:
 
     # How it lowers
 
-    def represent(self, node: Node, k: int, forms: Representations) -> Representation | None:
-        """Return as which tensors its output k can go on; None where nothing can be said.
+    def represent(
+        self, node: Node, forms: Mapping[str, Representation], prepared: Prepared
+    ) -> Representation | None:
+        """Return as which tensors the sequence that it makes can go on; None where nothing can be said.
+
+        `forms` has the representations of sequences before it.
 
         Raises
         ------
@@ -127,50 +130,40 @@ class Operator:
         """
         return None
 
-    def why_not_lowered(self, node: Node, form: Representation, prepared: Prepared, read: set[str]) -> str:
-        """Return why it needs its sequence as such, "" where it can do with the form."""
-        return f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
-
-    def lower(
-        self, node: Node, form: Representation, nodes: Nodes, prepared: Prepared, is_read: bool
-    ) -> None:
-        """Make from a form what the node makes of the sequence."""
-        raise NotImplementedError(node.op_type)
-
     def continues(self, node: Node) -> Iterator[tuple[str, str]]:
         """Yield the pairs of names where the second is the first, passed on or edited.
 
-        Where they are sequences that are packed, they have one form.
+        Where they are lists that are packed, they have one representation.
         """
         return self.aliases(node)
 
-    def why_not_packed(
-        self, node: Node, forms: Mapping[str, Packed], prepared: Prepared, read: set[str]
+    def why_not_lowered(
+        self, node: Node, forms: Mapping[str, Representation], prepared: Prepared, read: set[str]
     ) -> str:
-        """Return why it can't do with packed lists in place of its sequences, "" where it can.
+        """Return why it can't do with tensors in place of its sequences, "" where it can.
 
-        Of one with graphs that can, the tensors take the places of the sequences.
+        `read` has the names of values that are read, not only their shapes. Of a node with graphs that can,
+        the tensors take the places of the sequences.
         """
-        return f"'{node.name}' {self.verb or f'({node.op_type}) has to do with it'}"
+        return f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
 
-    def pack(
-        self, node: Node, forms: Mapping[str, Packed], nodes: Nodes, prepared: Prepared, is_read: bool
+    def lower(
+        self,
+        node: Node,
+        forms: Mapping[str, Representation],
+        nodes: Nodes,
+        prepared: Prepared,
+        is_read: bool,
     ) -> None:
-        """Make of packed lists what the node makes of its sequences: it has no graphs."""
+        """Make of representations what the node makes of its sequences: it has no graphs."""
         raise NotImplementedError(node.op_type)
 
 
 class Looks(Operator):
-    """An operator that makes a tensor of one sequence: packed, it is served as of other forms."""
+    """An operator that makes a tensor of one sequence."""
 
     is_of_lists = True
     only_reads = True
-
-    def why_not_packed(self, node, forms, prepared, read):
-        return self.why_not_lowered(node, forms[node.inputs[0]], prepared, read)
-
-    def pack(self, node, forms, nodes, prepared, is_read):
-        self.lower(node, forms[node.inputs[0]], nodes, prepared, is_read)
 
 
 _RECORDS: dict[str, Operator] = {}
@@ -201,6 +194,18 @@ def record_of(node: Node) -> Operator:
 def record_named(op_type: str) -> Operator:
     """Return the record of one of ONNX's operators by its name."""
     return _RECORDS.get(op_type, _WORST)
+
+
+def origins_of(graph: Graph) -> dict[str, list[str]]:
+    """Return for values in a graph, in all depths, those that they are, passed on or edited.
+
+    l = Loop (n, c, s) <p ⟶ q = SequenceInsert (p, x)>    q: [p], p: [s, q], l: [s, q]
+    """
+    origins: dict[str, list[str]] = defaultdict(list)
+    for node in graph.all_nodes():
+        for one, other in record_of(node).continues(node):
+            origins[other].append(one)
+    return origins
 
 
 def axis_from_front(axis: Any, rank: int | None) -> int | None:

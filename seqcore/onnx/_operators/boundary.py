@@ -14,8 +14,9 @@ from seqcore.onnx._lists.boundary import (
     give_numbers,
     give_rows,
 )
+from seqcore.onnx._lists.packed import Nothing, Numbers, Packed
 from seqcore.onnx._model.record import Declined, Operator, register
-from seqcore.onnx._model.types import NEVER, SEQUENCE, Type, tensor
+from seqcore.onnx._model.types import SEQUENCE, Type, tensor
 
 
 @register(FROM_EXTENTS)
@@ -28,10 +29,10 @@ class FromExtents(Operator):
     def infer(self, node, known):
         return [Type(SEQUENCE, known.type(node.inputs[0]).number, _told_shape(node))]
 
-    def why_not_packed(self, node, forms, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
         return ""
 
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         """Pass the tensors on, if they fit each other and the declared shape of the elements."""
         given, extents = node.inputs
         fixed = node.attribute("shape")
@@ -62,30 +63,25 @@ class ToTensors(Operator):
     def infer(self, node, known):
         return [tensor(number, shape) for number, shape in _layout(node, known.type(node.inputs[0])).types()]
 
-    def why_not_lowered(self, node, form, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
+        form = forms[node.inputs[0]]
+        if isinstance(form, Packed):
+            return ""
         try:
             form.as_stack()
         except Declined:
             return "the model returns it"
         return ""
 
-    def lower(self, node, form, nodes, prepared, is_read):
-        layout = _layout(node, prepared.type(node.inputs[0]))
-        give_rows(nodes, form.stacked(nodes), layout, node.outputs)
-
-    def why_not_packed(self, node, forms, prepared, read):
-        return ""
-
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         form = forms[node.inputs[0]]
         layout = _layout(node, prepared.type(node.inputs[0]))
-        if prepared.shape(node.inputs[0]) == NEVER:
+        if isinstance(form, Nothing):
             give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
-        elif len(form.parts) == 1:
-            give_rows(nodes, form.stacked(nodes), layout, node.outputs)
+        elif isinstance(form, Numbers):
+            give_numbers(nodes, *form.parts, layout, node.outputs)
         else:
-            values, extents = form.parts
-            give_numbers(nodes, values, extents, layout, node.outputs)
+            give_rows(nodes, form.stacked(nodes), layout, node.outputs)
 
 
 def _told_shape(node):

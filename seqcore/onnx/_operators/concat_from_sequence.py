@@ -54,14 +54,15 @@ class ConcatFromSequence(Looks):
 
         return step
 
-    def why_not_lowered(self, node, form, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
+        form = forms[node.inputs[0]]
         reason = "there is none" if form.count == 0 else form.why_not_join(*_join_of(node), prepared)
         if not reason and node.outputs[0] not in read:
             reason = form.why_not_shape_of_join()
         return reason and f"'{node.name}' joins elements, but {reason}"
 
-    def lower(self, node, form, nodes, prepared, is_read):
-        form.join(nodes, *_join_of(node), node.outputs[0])
+    def lower(self, node, forms, nodes, prepared, is_read):
+        forms[node.inputs[0]].join(nodes, *_join_of(node), node.outputs[0])
 
 
 def _join_of(node):

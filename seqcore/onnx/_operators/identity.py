@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seqcore.onnx._lists.elements import edited, is_edited_too
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._vmap import ragged, rules
 from seqcore.onnx._vmap.tracer import BatchRule
@@ -37,8 +38,11 @@ class Identity(Operator):
 
         return step
 
-    def why_not_packed(self, node, forms, prepared, read):
-        return ""
+    def represent(self, node, forms, prepared):
+        return edited(forms.get(node.inputs[0]), node, inserts=None, prepared=prepared)
 
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def why_not_lowered(self, node, forms, prepared, read):
+        return "" if is_edited_too(node, forms) else super().why_not_lowered(node, forms, prepared, read)
+
+    def lower(self, node, forms, nodes, prepared, is_read):
         forms[node.outputs[0]].pass_on(nodes, forms[node.inputs[0]])

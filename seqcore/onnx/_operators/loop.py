@@ -14,7 +14,7 @@ from seqcore.onnx._operators.if_ import count_of
 
 @register("Loop")
 class Loop(Operator):
-    verb = "takes it in as a state"
+    verb = "carries it"
 
     def fault(self, node):
         if not all(node.inputs[2:]):
@@ -57,10 +57,10 @@ class Loop(Operator):
 
     def aliases(self, node):
         parts = parts_of(node)
-        yield from zip(parts.initial, parts.states, strict=True)
+        for values in (parts.initial, parts.next_states):
+            yield from zip(values, parts.states, strict=True)
+            yield from zip(values, parts.final, strict=False)
         yield parts.going_out, parts.going_in
-        yield from zip(parts.next_states, parts.states, strict=True)
-        yield from zip(parts.next_states, parts.final, strict=False)
 
     def shares(self, node):
         parts = parts_of(node)
@@ -93,5 +93,5 @@ class Loop(Operator):
     def step(self, entry, planner, in_loop):
         return LoopStep(entry, planner)
 
-    def why_not_packed(self, node, forms, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
         return ""

@@ -1,6 +1,5 @@
 """Scan: a graph along an axis of tensors."""
 
-from seqcore.onnx._engines.control import scan_step
 from seqcore.onnx._model.record import Operator, axis_from_front, register
 from seqcore.onnx._model.types import NEVER, tensor
 from seqcore.onnx._operators.if_ import count_of
@@ -52,9 +51,6 @@ class Scan(Operator):
         if known.model.opset < 9:
             stacked = [tensor(type_.number) for type_ in stacked]
         return [*final, *stacked]
-
-    def step(self, entry, planner, in_loop):
-        return scan_step(entry, planner, in_loop)
 
 
 def _row_of(type_, axis):

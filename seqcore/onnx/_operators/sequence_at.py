@@ -27,7 +27,8 @@ class SequenceAt(Looks):
 
         return step
 
-    def why_not_lowered(self, node, form, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
+        form = forms[node.inputs[0]]
         position = position_of(prepared, node.inputs[1])
         n, i = form.count, position.value
         if n is not None and i is not None and not -n <= i < n:
@@ -38,12 +39,13 @@ class SequenceAt(Looks):
             reason = "no more than their shape is read"
         return reason and f"'{node.name}' picks elements, but {reason}"
 
-    def lower(self, node, form, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         """Make the element; of what isn't read, no more than the shape is asked for.
 
         Where a runtime knows a shape beforehand, it leaves out the node and the error with it: so the check
         is put where the shape comes from.
         """
+        form = forms[node.inputs[0]]
         position, out = position_of(prepared, node.inputs[1]), node.outputs[0]
         is_in_range = form.count is not None and position.value is not None
         if is_read or (form.is_sound() and is_in_range):

@@ -1,7 +1,7 @@
 """SequenceConstruct: a sequence of tensors that are named."""
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._lists.listed import Listed
+from seqcore.onnx._lists.elements import Elements
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join, sequence
 
@@ -31,11 +31,11 @@ class SequenceConstruct(Operator):
 
         return step
 
-    def represent(self, node, k, forms):
-        return Listed(forms, node, list(node.inputs))
+    def represent(self, node, forms, prepared):
+        return Elements(prepared, node.outputs[0], list(node.inputs))
 
-    def why_not_packed(self, node, forms, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
         return ""
 
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         forms[node.outputs[0]].construct(nodes, node.inputs)

@@ -3,7 +3,7 @@
 from onnx import TensorProto
 
 from seqcore.core.sequence import TensorSequence
-from seqcore.onnx._lists.listed import Listed
+from seqcore.onnx._lists.elements import Elements
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import NEVER, sequence
@@ -31,11 +31,11 @@ class SequenceEmpty(Operator):
 
         return step
 
-    def represent(self, node, k, forms):
-        return Listed(forms, node, [])
+    def represent(self, node, forms, prepared):
+        return Elements(prepared, node.outputs[0], [])
 
-    def why_not_packed(self, node, forms, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
         return ""
 
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         forms[node.outputs[0]].make_empty(nodes)

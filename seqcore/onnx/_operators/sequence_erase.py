@@ -1,6 +1,6 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
-from seqcore.onnx._lists.listed import edited
+from seqcore.onnx._lists.elements import edited, is_edited_too
 from seqcore.onnx._model.positions import guard_position, insert_after, position_of
 from seqcore.onnx._model.record import Operator, register
 
@@ -38,23 +38,15 @@ class SequenceErase(Operator):
 
         return step
 
-    def represent(self, node, k, forms):
-        return edited(forms, node, inserts=False)
+    def represent(self, node, forms, prepared):
+        return edited(forms.get(node.inputs[0]), node, inserts=False, prepared=prepared)
 
-    def why_not_lowered(self, node, form, prepared, read):
-        if form.serves_edit(node):
-            return ""
-        return super().why_not_lowered(node, form, prepared, read)
-
-    def lower(self, node, form, nodes, prepared, is_read):
-        """Make nothing: who reads the edited list does."""
+    def why_not_lowered(self, node, forms, prepared, read):
+        return "" if is_edited_too(node, forms) else super().why_not_lowered(node, forms, prepared, read)
 
     def continues(self, node):
         return iter([(node.inputs[0], node.outputs[0])])
 
-    def why_not_packed(self, node, forms, prepared, read):
-        return ""
-
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         position = position_of(prepared, node.inputs[1]) if node.input(1) else None
         forms[node.outputs[0]].erase(nodes, forms[node.inputs[0]], position)

@@ -1,6 +1,6 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
-from seqcore.onnx._lists.listed import edited
+from seqcore.onnx._lists.elements import edited, is_edited_too
 from seqcore.onnx._model.positions import erase_before, guard_position, position_of
 from seqcore.onnx._model.record import Operator, register
 from seqcore.onnx._model.types import join_shapes, sequence
@@ -48,24 +48,16 @@ class SequenceInsert(Operator):
             return assign
         return insert if node.input(2) else append
 
-    def represent(self, node, k, forms):
-        return edited(forms, node, inserts=True)
+    def represent(self, node, forms, prepared):
+        return edited(forms.get(node.inputs[0]), node, inserts=True, prepared=prepared)
 
-    def why_not_lowered(self, node, form, prepared, read):
-        if form.serves_edit(node):
-            return ""
-        return super().why_not_lowered(node, form, prepared, read)
-
-    def lower(self, node, form, nodes, prepared, is_read):
-        """Make nothing: who reads the edited list does."""
+    def why_not_lowered(self, node, forms, prepared, read):
+        return "" if is_edited_too(node, forms) else super().why_not_lowered(node, forms, prepared, read)
 
     def continues(self, node):
         return iter([(node.inputs[0], node.outputs[0])])
 
-    def why_not_packed(self, node, forms, prepared, read):
-        return ""
-
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         if erase := erase_before(prepared, node):
             at = position_of(prepared, node.inputs[2])
             forms[node.outputs[0]].assign(nodes, forms[erase.inputs[0]], node.inputs[1], at)

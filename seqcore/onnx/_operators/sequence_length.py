@@ -28,8 +28,8 @@ class SequenceLength(Looks):
 
         return step
 
-    def why_not_lowered(self, node, form, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
         return ""
 
-    def lower(self, node, form, nodes, prepared, is_read):
-        form.length(nodes, node.outputs[0])
+    def lower(self, node, forms, nodes, prepared, is_read):
+        forms[node.inputs[0]].length(nodes, node.outputs[0])

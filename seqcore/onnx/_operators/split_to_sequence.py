@@ -1,6 +1,6 @@
 """SplitToSequence: a tensor cut along an axis."""
 
-from seqcore.onnx._lists.pieces import pieces_of
+from seqcore.onnx._lists.pieces import Pieces, pieces_of
 from seqcore.onnx._model.record import Declined, Operator, axis_from_front, register
 from seqcore.onnx._model.types import sequence
 from seqcore.operators import split_to_sequence
@@ -88,15 +88,17 @@ class SplitToSequence(Operator):
 
         return step
 
-    def represent(self, node, k, forms):
-        return pieces_of(node, forms.prepared)
+    def represent(self, node, forms, prepared):
+        return pieces_of(node, prepared)
 
-    def why_not_packed(self, node, forms, prepared, read):
+    def why_not_lowered(self, node, forms, prepared, read):
+        if isinstance(forms[node.outputs[0]], Pieces):
+            return ""
         try:
             pieces = pieces_of(node, prepared)
         except Declined as why:
             return str(why)
         return "" if pieces.rank is not None else f"the rank of '{pieces.tensor}' is not known"
 
-    def pack(self, node, forms, nodes, prepared, is_read):
+    def lower(self, node, forms, nodes, prepared, is_read):
         forms[node.outputs[0]].split(nodes, pieces_of(node, prepared))

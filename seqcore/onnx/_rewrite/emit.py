@@ -194,15 +194,16 @@ class Nodes:
 
     def greatest(self, integers: str) -> str:
         """Return the largest of some integers, a vector that is not empty."""
-        if self.builder.opset < 18:
-            return self.op("ReduceMax", integers, axes=[0], keepdims=0)
-        return self.op("ReduceMax", integers, self.constant([0]), keepdims=0)
+        return self._reduced("ReduceMax", integers, 0)
 
-    def product(self, integers: str) -> str:
-        """Return the product of some integers, a vector."""
+    def product(self, integers: str, axis: int = 0) -> str:
+        """Return the product of integers along an axis."""
+        return self._reduced("ReduceProd", integers, axis)
+
+    def _reduced(self, op_type: str, integers: str, axis: int) -> str:
         if self.builder.opset < 18:
-            return self.op("ReduceProd", integers, axes=[0], keepdims=0)
-        return self.op("ReduceProd", integers, self.constant([0]), keepdims=0)
+            return self.op(op_type, integers, axes=[axis], keepdims=0)
+        return self.op(op_type, integers, self.constant([axis]), keepdims=0)
 
     def sum(self, integers: str) -> str:
         """Return the sum of some integers, a vector."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
+from seqcore.onnx._model.record import origins_of
 
 
 def prune(model: Model) -> bool:
@@ -39,13 +40,8 @@ class _Live:
     def __init__(self, graph: Graph, for_shapes: bool) -> None:
         self.names: set[str] = set()
         self._for_shapes = for_shapes
-        self._producers: dict[str, Node] = {}
-        self._states: dict[str, tuple[Node, int]] = {}  # inside a body → the loop, and which state it is
-        for node in graph.all_nodes():
-            self._producers.update(dict.fromkeys(node.outputs, node))
-            if node.is_op("Loop"):
-                for k, name in enumerate(parts_of(node).states):
-                    self._states[name] = node, k
+        self._producers = {name: node for node in graph.all_nodes() for name in node.outputs}
+        self._origins = origins_of(graph)
         # A stack of its own: chains of nodes are longer than Python's.
         self._todo = list(graph.outputs)
         while self._todo:
@@ -55,20 +51,15 @@ class _Live:
                 self._visit(name)
 
     def _visit(self, name: str) -> None:
-        if name in self._states:
-            loop, k = self._states[name]
-            self._todo += [parts_of(loop).initial[k], parts_of(loop).next_states[k]]
-            return
         node = self._producers.get(name)
         if node is None:
-            return
-        if node.is_op("Loop"):
+            self._todo += self._origins.get(name, ())
+        elif node.is_op("Loop"):
             parts, k = parts_of(node), node.outputs.index(name)
             self._todo += [parts.trips, parts.condition, parts.going_out, node.body.outputs[1 + k]]
             self._todo += parts.initial[k : k + 1]
         elif node.is_op("If"):
-            k = node.outputs.index(name)
-            self._todo += [*node.inputs, *(branch.outputs[k] for branch in node.graphs.values())]
+            self._todo += [*node.inputs, *self._origins[name]]
         elif self._for_shapes or not node.is_op("Shape", "Size"):
             self._todo += node.inputs
             for inner in node.graphs.values():

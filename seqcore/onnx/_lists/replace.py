@@ -1,0 +1,284 @@
+"""Lists by tensors: each gets a representation, if all that makes, carries or reads it can do with that.
+
+s = SequenceConstruct (a, b)             s is a, b
+l = Loop (n, true, s) <                  l/0, l/1 = Loop (n, true, a, b) <
+    t = SequenceErase (p, 0)       ──▶
+    q = SequenceInsert (t, x)
+    (going, q)>                              (going, p/1, x)>
+
+The representations of one call are either views, which are of single lists (`Pieces`, `Elements`), or packed:
+lists that are the same in other iterations, branches or edits have one (`Rows`, `Numbers`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import reduce
+from typing import Any
+
+from seqcore.onnx._lists.elements import carried_lists
+from seqcore.onnx._lists.packed import Packed, are_rows, pack_as
+from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Declined, record_of
+from seqcore.onnx._model.types import join
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._rewrite.prune import prune, read_names
+
+# Which lists are replaced: those of which a view is enough; those outside of loops, of elements of one shape,
+# where an edit that copies them all takes no longer; or all.
+VIEWS, OUTSIDE, ALL = "views", "outside", "all"
+
+
+def replace_lists(
+    model: Model, prepared: Prepared, builder: Builder, which: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Put tensors in the places of the lists that can do with that.
+
+    Parameters
+    ----------
+    model : Model
+        Changed in place.
+    prepared : Prepared
+        The types of this model.
+    builder : Builder
+        Of this model.
+    which : str
+        `VIEWS`, `OUTSIDE` or `ALL`.
+
+    Returns
+    -------
+    (dict of str to str, dict of str to str)
+        What became of those that are gone, and why others stay.
+    """
+    read = read_names(model)
+    chosen = _Views(prepared, builder) if which == VIEWS else _PackedLists(prepared, builder, which)
+    chosen.decline(read)
+    if chosen.forms:
+        _write(model, prepared, builder, chosen, read)
+        builder.apply()
+        prune(model)
+    return {name: form.phrase for name, form in chosen.forms.items()}, chosen.reasons
+
+
+class _Chosen:
+    """Representations of lists.
+
+    Attributes
+    ----------
+    forms : dict of str to Representation
+    groups : dict of str to list of str
+        The lists that stay if one does.
+    reasons : dict of str to str
+        Why others stay.
+    restored : set of str
+        The lists that are made again of their representations.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self.forms: dict[str, Any] = {}
+        self.groups: dict[str, list[str]] = {}
+        self.reasons: dict[str, str] = {}
+        self.restored: set[str] = set()
+        self._linked: dict[str, list[tuple[str, Node]]] = defaultdict(list)
+        for node in prepared.model.graph.all_nodes():
+            for one, other in record_of(node).continues(node) if node.graphs else ():
+                self._linked[one].append((other, node))
+                self._linked[other].append((one, node))
+
+    def decline(self, read: set[str]) -> None:
+        """Have those lists stay that can't go, until all others can. Edits come after what they edit."""
+        while left := list(reversed(self.forms)):
+            for name in left:
+                if name in self.forms and (why := self._why_not(name, read)):
+                    for one in self.groups.get(name, [name]):
+                        self.reasons[one] = why
+                        del self.forms[one]
+            if len(left) == len(self.forms):
+                return
+
+    def _why_not(self, name: str, read: set[str]) -> str:
+        """Return why a list stays, "" if all that have to do with it can do without."""
+        prepared = self._prepared
+        if name in prepared.model.graph.inputs:
+            return "it is an input of the model"
+        for other, node in self._linked.get(name, ()):
+            if other not in self.forms:
+                return f"'{node.name}' {record_of(node).verb}"
+        for node, graph in self.concerned(name):
+            if node is not None:
+                if why := record_of(node).why_not_lowered(node, self.forms, prepared, read):
+                    return why
+            elif graph is prepared.model.graph:
+                return "the model returns it"
+            elif name not in self._linked:
+                return "a graph inside returns it"
+        return ""
+
+    def gone(self) -> set[str]:
+        """Return the lists of which nothing is read any more."""
+        return {*self.forms}
+
+    def concerned(self, name: str) -> list[tuple[Node | None, Graph]]:
+        """Return the nodes that have to do without a list, and their graphs; None for a graph's output."""
+        maker = self._prepared.producers.get(name)
+        return [*self._prepared.readers[name], *([] if maker is None else [maker])]
+
+
+class _Views(_Chosen):
+    """Views of single lists: pieces of a tensor, and elements with names, also where loops carry these."""
+
+    def __init__(self, prepared: Prepared, builder: Builder) -> None:
+        super().__init__(prepared)
+        for node in prepared.model.graph.all_nodes():
+            if node.is_op("Loop", "If"):
+                carried = carried_lists(node, prepared, builder)
+                self.forms |= carried
+                if node in prepared.model.graph.nodes:
+                    self.restored.update(name for name in node.outputs if name in carried)
+        for name, (node, _) in prepared.producers.items():
+            if name not in self.forms and prepared.is_sequence(name):
+                try:
+                    form = record_of(node).represent(node, self.forms, prepared)
+                except Declined as why:
+                    self.reasons[name] = str(why)
+                else:
+                    if form is not None:
+                        self.forms[name] = form
+
+    # What a loop outside of others carries is made once, of its elements, for those who read it.
+
+    def gone(self):
+        return self.forms.keys() - self.restored
+
+    def concerned(self, name):
+        return [] if name in self.restored else super().concerned(name)
+
+
+class _PackedLists(_Chosen):
+    """Packed lists: one representation for those that are the same, passed on or edited."""
+
+    def __init__(self, prepared: Prepared, builder: Builder, which: str) -> None:
+        super().__init__(prepared)
+        graph = prepared.model.graph
+        repeated = _repeated(graph) if which == OUTSIDE else set()
+        for names in _families(prepared):
+            type_ = reduce(join, (prepared.type(name) for name in names))
+            if which == OUTSIDE:
+                if not (are_rows(type_.shape) and repeated.isdisjoint(names)):
+                    continue
+                if any(_is_edited(prepared.producer(name)) for name in names):
+                    self.restored.update(name for name in names if name in graph.outputs)
+            if not type_.number or type_.shape is None:
+                what = "rank" if type_.number else "type"
+                self.reasons |= dict.fromkeys(names, f"the {what} of its elements is not known")
+                continue
+            self.groups |= dict.fromkeys(names, names)
+            for name in names:
+                self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder)
+
+    def concerned(self, name):
+        found = super().concerned(name)
+        return [one for one in found if one[0] is not None] if name in self.restored else found
+
+
+def _families(prepared: Prepared) -> list[list[str]]:
+    """Return the sequences in groups that need one representation each."""
+    family = {name: [name] for name in prepared.types if prepared.is_sequence(name)}
+    for one, others in prepared.origins.items():
+        for other in others:
+            first, second = family.get(one), family.get(other)
+            if first is None or second is None or first is second:
+                continue
+            if len(first) < len(second):
+                first, second = second, first
+            first += second
+            family |= dict.fromkeys(second, first)
+    return list({id(names): names for names in family.values()}.values())
+
+
+def _repeated(graph: Graph) -> set[str]:
+    """Return the names in graphs that may run several times."""
+    return {
+        name
+        for node in graph.all_nodes()
+        if record_of(node).may_repeat(node)
+        for body in node.graphs.values()
+        for inner in body.all_graphs()
+        for name in (*inner.inputs, *(name for one in inner.nodes for name in one.outputs))
+    }
+
+
+def _is_edited(maker: Node | None) -> bool:
+    return maker is not None and maker.is_op("SequenceInsert", "SequenceErase", "If")
+
+
+def _write(model: Model, prepared: Prepared, builder: Builder, chosen: _Chosen, read: set[str]) -> None:
+    """Put the representations in the places of their lists."""
+    forms = chosen.forms
+    fronts: dict[str, list[Node]] = defaultdict(list)
+    for name, form in forms.items():
+        form.plan(name, prepared, read)
+        maker = prepared.producer(name)
+        form.prepare(Nodes(builder, name, fronts[name]) if maker is None else builder.after(maker))
+        if maker is not None and name in chosen.restored:
+            form.restore(builder.after(maker), name)
+    gone = chosen.gone()
+    for graph in list(model.graph.all_graphs()):
+        for node in graph.nodes:
+            names = (*node.inputs, *node.outputs)
+            if node.graphs and not forms.keys().isdisjoint(names):
+                before = builder.before(node)
+                node.inputs = _tensors(node.inputs, forms, before)
+                node.outputs = [one for name in node.outputs for one in _parts(name, forms)]
+            elif not node.graphs and not gone.isdisjoint(names):
+                is_read = any(name in read for name in node.outputs)
+                nodes = builder.instead(node, declares=is_read or not record_of(node).only_reads)
+                made = forms.get(node.outputs[0])
+                if made is None or isinstance(made, Packed):  # nothing has to be made for a view
+                    record_of(node).lower(node, forms, nodes, prepared, is_read)
+        if graph is not model.graph:
+            _write_ends(graph, forms, fronts, prepared, builder)
+
+
+def _write_ends(
+    graph: Graph, forms: dict[str, Any], fronts: dict[str, list[Node]], prepared: Prepared, builder: Builder
+) -> None:
+    """Give a graph tensors where it takes and returns lists."""
+    end = Nodes(builder, graph.name or "graph", graph.nodes)
+    ends: list[list[str]] = [[], []]
+    for names, found in zip((graph.inputs, graph.outputs), ends, strict=True):
+        for name in names:
+            if name not in forms:
+                found.append(name)
+                continue
+            is_input = found is ends[0]
+            tensors = forms[name].parts if is_input else _own(forms[name], graph, ends[1], end)
+            types = forms[name].carried_types(prepared.type(name), len(tensors))
+            graph.declared.pop(name, None)
+            graph.declared |= zip(tensors, types, strict=True)
+            found += tensors
+    front = [node for name in graph.inputs for node in fronts.get(name, ())]
+    graph.inputs, graph.outputs = ends
+    graph.nodes = [*front, *graph.nodes]
+
+
+def _own(form: Any, graph: Graph, others: list[str], end: Nodes) -> list[str]:
+    """Return the tensors that a graph returns for a list: nodes of its own make them, each for that alone."""
+    tensors = form.carried(end)
+    if isinstance(form, Packed):
+        return tensors
+    made = {name for node in graph.nodes for name in node.outputs} - {*others, *graph.outputs}
+    found: list[str] = []
+    for name in tensors:
+        found.append(name if name in made and name not in found else end.op("Identity", name))
+    return found
+
+
+def _parts(name: str, forms: dict[str, Any]) -> list[str]:
+    return forms[name].parts if name in forms else [name]
+
+
+def _tensors(names: list[str], forms: dict[str, Any], nodes: Nodes) -> list[str]:
+    return [one for name in names for one in (forms[name].carried(nodes) if name in forms else [name])]
