@@ -10,7 +10,7 @@ from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import Given, storage_of  # noqa: E402
+from support.arrow_values import storage_of  # noqa: E402
 from support.c_data import Array, Schema, decode, release, take  # noqa: E402
 from support.c_producers import Node, capsule_of  # noqa: E402
 from test_arrow_requested import address, asked, assert_holds_same  # noqa: E402
@@ -58,14 +58,6 @@ def test_other_types_give_the_elements_all_the_same(kind, make):
         assert made.to_pylist() == [one.tolist() for one in seq]
 
 
-@pytest.mark.parametrize("make", SEQUENCES.values(), ids=SEQUENCES)
-@pytest.mark.parametrize("kind", OTHERS, ids=str)
-def test_other_types_are_left_to_the_consumer(kind, make):
-    """The default is given, or the very type: pyarrow 26 casts nothing in `pa.array`."""
-    seq = make()
-    assert asked(seq, kind).type in (pa.array(seq).type, kind)
-
-
 @pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
 def test_pyarrow_casts(kind):
     seq = split_to_sequence(filled("float32", 5), [2, 0, 3])
@@ -73,26 +65,6 @@ def test_pyarrow_casts(kind):
     assert made.type == kind(pa.float64())
     assert made.to_pylist() == [one.tolist() for one in seq]
     assert pa.array(seq).cast(kind(pa.float64())).to_pylist() == made.to_pylist()
-
-
-def test_pyarrow_casts_arrays():
-    try:
-        pa.array(Given(pa.array([1], pa.int8())), pa.int16())
-    except AttributeError:
-        pytest.skip("this pyarrow can't cast what it gets by the protocol")
-    seq = split_to_sequence(filled("float32", 5), [2, 0, 3])
-    made = pa.array(seq, pa.list_(pa.float64()))
-    assert made.type == pa.list_(pa.float64())
-    assert made.to_pylist() == [one.tolist() for one in seq]
-
-
-def test_lists_of_other_lists_where_lengths_differ():
-    seq = TensorSequence([filled("int32", (2, 3)), filled("int32", (1, 4))])
-    made = asked(seq, pa.large_list(pa.list_(pa.int32())))
-    if made.type == pa.large_list(pa.list_(pa.int32())):
-        assert made.to_pylist() == [one.tolist() for one in seq]
-    else:
-        assert_holds_same(made, list(seq))
 
 
 def test_offsets_that_do_not_fit():

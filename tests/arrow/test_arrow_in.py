@@ -10,11 +10,10 @@ from seqcore import TensorSequence, concat_from_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import ITEM_NAMES, ITEMS, SHARED_NAMES, address_of, addresses_of, elements_of, inner  # noqa: E402
+from support.arrow_values import ITEMS, SHARED_NAMES, addresses_of, elements_of  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 VIEWS = [getattr(pa, name) for name in ("list_view", "large_list_view") if hasattr(pa, name)]
-all_names = pytest.mark.parametrize("name", ITEM_NAMES)
 shared_names = pytest.mark.parametrize("name", SHARED_NAMES)
 needs_views = pytest.mark.skipif(not VIEWS, reason="this pyarrow has no list views")
 
@@ -48,34 +47,7 @@ def slices_of(array):
     return [array[start:stop] for start in range(n + 1) for stop in range(start, n + 1)]
 
 
-def made(name, shapes, kind=pa.large_list):
-    """A list array of elements with these shapes, by pyarrow alone."""
-    values = pa.array(list(filled(name, sum(int(np.prod(shape)) for shape in shapes))), ITEMS[name])
-    for extent in reversed(shapes[0][1:]):
-        values = pa.FixedSizeListArray.from_arrays(values, extent)
-    width = np.int64 if kind.__name__.startswith("large") else np.int32
-    ends = np.cumsum([0, *(shape[0] for shape in shapes)]).astype(width)
-    return listed(ends, values, kind)
-
-
-def listed(ends, values, kind):
-    names = {"list_": "ListArray", "large_list": "LargeListArray"}
-    names |= {"list_view": "ListViewArray", "large_list_view": "LargeListViewArray"}
-    numbers = (ends[:-1], np.diff(ends)) if kind in VIEWS else (ends,)
-    return getattr(pa, names[kind.__name__]).from_arrays(*map(pa.array, numbers), values)
-
-
 # --- lists ---
-
-
-@all_names
-def test_no_extent_within(name):
-    array = pa.array([[[], []], [], [[]]], pa.large_list(pa.list_(ITEMS[name], 0)))
-    seq = from_arrow(array)
-    assert seq.shapes == [(2, 0), (0, 0), (1, 0)]
-    seq._check()
-    fixed = pa.array([[], []], pa.list_(ITEMS[name], 0))
-    assert from_arrow(fixed).shapes == [(0,), (0,)]
 
 
 @pytest.mark.parametrize("outer", [pa.list_, pa.large_list])
@@ -127,15 +99,6 @@ def test_views_out_of_order_that_overlap(name):
 
 
 @needs_views
-@pytest.mark.parametrize("name", ["bool", "string"])
-def test_views_of_what_is_copied(name):
-    values = pa.array(list(filled(name, 10)), ITEMS[name])
-    array = pa.ListViewArray.from_arrays([6, 0, 3, 9, 2, 0], [3, 4, 0, 1, 5, 10], values[:])
-    for part in slices_of(array):
-        taken(part)
-
-
-@needs_views
 def test_views_that_leave_most_out():
     array = pa.ListViewArray.from_arrays([99, 0], [1, 1], pa.array(np.arange(100)))
     seq = shares(array)
@@ -159,30 +122,6 @@ def test_columns():
     taken(pa.StructArray.from_arrays([lists], ["x"])[1:], expected[1:])
     taken(pa.table({"x": lists})[2:], expected[2:])
     taken(pa.table({"": lists}), expected)
-
-
-def test_subclasses_and_what_follows():
-    class Frames(TensorSequence):
-        pass
-
-    array = pa.array([[1, 2], [], [3]])
-    seq = Frames.from_arrow(array)
-    assert type(seq) is Frames
-    assert_holds(seq, elements_of(array))
-    seq.insert(1, np.array([7]))
-    del seq[0]
-    seq[-1] = np.array([[1]])
-    assert_holds(seq, [np.array([7]), np.array([], int), np.array([[1]])])
-    assert array.to_pylist() == [[1, 2], [], [3]]
-
-
-@shared_names
-def test_values_are_arrows_memory(name):
-    array = made(name, [(2, 3), (0, 3), (4, 3)])
-    seq = from_arrow(array)
-    assert address(seq.values()) == address_of(array.values)
-    assert inner(array.type.value_type)[0] == [3]
-    assert seq.offsets().tolist() == [0, 2, 2, 6]
 
 
 @pytest.mark.thread_unsafe

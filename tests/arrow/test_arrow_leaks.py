@@ -5,12 +5,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from support.c_data import Chunks, release, taken
 from support.c_producers import Node, Stream, bits, lists, numbers
-from support.strategies import filled
 from support.type_cache import clear_type_cache
 
-from seqcore import TensorSequence, split_to_sequence
+from seqcore import TensorSequence
 
 pytestmark = pytest.mark.thread_unsafe
 from_arrow = TensorSequence.from_arrow
@@ -46,77 +44,6 @@ def count(action, rounds):
     finally:
         tracemalloc.stop()
     return after - before
-
-
-SEQUENCES = {
-    "numbers": split_to_sequence(filled("int32", (64, 2))),
-    "rank 0": split_to_sequence(filled("int32", 64), keepdims=0),
-    "bools": split_to_sequence(filled("bool", 64), 3),
-    "strings": split_to_sequence(filled("string", 64), 3),
-    "copies": split_to_sequence(filled("int32", (64, 2)), axis=1),
-    "several memories": TensorSequence([filled("int32", n) for n in range(20)]),
-    "variable shapes": TensorSequence([filled("int32", (n, 5 - n)) for n in range(5)]),
-    "none": TensorSequence(dtype="int8"),
-}
-sequences = pytest.mark.parametrize("seq", SEQUENCES.values(), ids=SEQUENCES)
-
-
-def take_all(seq):
-    for one in taken(seq):
-        release(one)
-    chunks = Chunks(seq.__arrow_c_stream__())
-    release(chunks.schema())
-    while (array := chunks.next()).release:
-        release(array)
-    chunks.close()
-
-
-def take_nothing(seq):
-    seq.__arrow_c_schema__()
-    seq.__arrow_c_array__()
-    seq.__arrow_c_stream__()
-
-
-def take_half(seq):
-    schema, array = taken(seq)
-    release(array)
-    release(schema)
-    chunks = Chunks(seq.__arrow_c_stream__())
-    array = chunks.next()
-    chunks.close()
-    if array.release:
-        release(array)
-
-
-def go_round(seq):
-    assert len(from_arrow(seq)) == len(seq)
-
-
-@pytest.mark.mostly_slow(19)
-@pytest.mark.parametrize("action", [take_all, take_nothing, take_half, go_round])
-@sequences
-def test_rounds(seq, action):
-    assert not leaks(lambda: action(seq))
-
-
-@pytest.mark.slow
-def test_refused_rounds():
-    odd = TensorSequence([filled("int32", 2), filled("int32", (2, 2))])
-    complexes = TensorSequence([filled("complex64", 2)])
-    whole = SEQUENCES["numbers"]
-
-    def fail():
-        for seq, error in ((odd, ValueError), (complexes, TypeError)):
-            for give in (seq.__arrow_c_schema__, seq.__arrow_c_array__, seq.__arrow_c_stream__):
-                with pytest.raises(error):
-                    give()
-        for give in (whole.__arrow_c_array__, whole.__arrow_c_stream__):
-            with pytest.raises(TypeError):
-                give(5)
-        with pytest.raises(TypeError):
-            from_arrow(5)
-
-    assert not leaks(fail)
 
 
 def producers():

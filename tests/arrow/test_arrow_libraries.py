@@ -41,18 +41,6 @@ def test_parquet(pa, name, kind, store_schema):
     assert from_arrow(parquet.ParquetFile(file).read_row_group(0)[:2]).shapes == back.shapes[:2]
 
 
-@all_names
-def test_parquet_in_row_groups(pa, name):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    seq = split_to_sequence(filled(name, (500, 2)), 3)
-    file = io.BytesIO()
-    parquet.write_table(pa.table({"x": pa.chunked_array(seq)}), file, row_group_size=50)
-    assert from_arrow(parquet.read_table(file)) == seq
-    reader = parquet.ParquetFile(file)
-    parts = [from_arrow(batch) for batch in reader.iter_batches(20)]
-    assert sum(parts[1:], parts[0]) == seq
-
-
 @pytest.mark.parametrize("compression", [None, "zstd"])
 @pytest.mark.parametrize("write", ["new_file", "new_stream"])
 @all_names
@@ -108,15 +96,6 @@ def test_awkward_takes_sequences_and_gives_them_back(ak, pa, name, kind, extensi
     assert from_arrow(pa.chunked_array([back, back])) == seq + seq
 
 
-def test_awkward_works_on_them(ak, pa):
-    array = ak.from_arrow(pa.array(split_to_sequence(np.arange(9), [2, 0, 3, 4])))
-    assert ak.sum(array, axis=1).to_list() == [1, 0, 9, 26]
-    for made in (array[::-1], array * 2, array[ak.num(array) > 2], array[[3, 0, 0]], array[:, :1]):
-        for extensions in (False, True):
-            back = from_arrow(ak.to_arrow(made, extensionarray=extensions))
-            assert lists_of(back) == made.to_list()
-
-
 def test_what_awkward_makes(ak):
     rows = ak.Array([[1.5, 2.5], [], [3.5]])
     for extensions in (False, True):
@@ -154,17 +133,6 @@ def test_nanoarrow(name, kind):
         na.large_list(na.Schema(na.c_array(array).schema.child(0))) if kind == "rank 1" else na.Schema(seq),
     ):
         assert na.c_array(seq, asked).length == len(seq)
-
-
-def test_nanoarrow_checks_everything():
-    na = pytest.importorskip("nanoarrow")
-    for seq in [*some("float32").values(), *some("string").values(), *some("bool").values()]:
-        view = na.c_array(seq).view()
-        assert view.null_count == 0
-        assert view.offset == 0
-    tensors = TensorSequence([filled("int8", shape) for shape in VARIABLE])
-    schema = na.c_schema(tensors)
-    assert schema.metadata[b"ARROW:extension:name"] == b"arrow.variable_shape_tensor"
 
 
 @kinds

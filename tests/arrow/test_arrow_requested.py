@@ -16,12 +16,9 @@ from support.arrow_values import (  # noqa: E402
     elements_of,
     sound,
     storage_of,
-    type_of,
 )
 
 VIEWS = [getattr(pa, name) for name in ("list_view", "large_list_view") if hasattr(pa, name)]
-LISTS = [pa.list_, pa.large_list, *VIEWS]
-kinds = pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)
 views = pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.__name__)
 
 
@@ -65,55 +62,6 @@ def declined(seq, kind):
     assert_holds_same(made, list(seq))
 
 
-# --- lists ---
-
-
-@kinds
-@pytest.mark.parametrize("name", ITEM_NAMES)
-def test_lists(name, kind):
-    source = filled(name, 9)
-    for seq in (
-        split_to_sequence(source, [2, 0, 3, 4]),
-        split_to_sequence(source, [2, 0, 3, 4])[1:],
-        TensorSequence([source, source[:0], source[1:3]]),
-        TensorSequence([source[:0]]),
-    ):
-        assert_holds_same(honoured(seq, kind(ITEMS[name])), list(seq))
-
-
-@kinds
-@pytest.mark.parametrize("name", ["bool", "int8", "float64", "string"])
-def test_lists_of_fixed_size_lists(name, kind):
-    for shape in [(6, 3), (6, 2, 2), (6, 0)]:
-        seq = split_to_sequence(filled(name, shape), [2, 0, 4])
-        assert_holds_same(honoured(seq, kind(type_of(name, [shape]).value_type)), list(seq))
-
-
-@kinds
-@pytest.mark.parametrize("name", ["bool", "int8", "float64", "string"])
-def test_lists_of_lists(name, kind):
-    for within in (pa.list_, pa.large_list):
-        seq = TensorSequence([filled(name, (2, 3)), filled(name, (0, 3)), filled(name, (1, 3))])
-        made = honoured(seq, kind(within(ITEMS[name])))
-        assert made.to_pylist() == [one.tolist() for one in seq]
-        seq = TensorSequence([filled(name, (2, 3, 2))])
-        made = honoured(seq, kind(within(within(ITEMS[name]))))
-        assert made.to_pylist() == [one.tolist() for one in seq]
-        made = honoured(seq, kind(within(pa.list_(ITEMS[name], 2))))
-        assert made.to_pylist() == [one.tolist() for one in seq]
-        made = honoured(seq, kind(pa.list_(within(ITEMS[name]), 3)))
-        assert made.to_pylist() == [one.tolist() for one in seq]
-
-
-@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
-def test_strings(text):
-    seq = split_to_sequence(filled("string", 5), [2, 0, 3])
-    assert_holds_same(honoured(seq, pa.large_list(text)), list(seq))
-    assert_holds_same(honoured(seq, pa.list_(text)), list(seq))
-    words = split_to_sequence(filled("string", 5), keepdims=0)
-    assert_holds_same(honoured(words, text), list(words))
-
-
 # --- list views in any order ---
 
 
@@ -133,17 +81,6 @@ def test_selections_go_without_a_copy(name, kind):
         assert_holds_same(made, list(seq))
         got = [here for here, one in zip(addresses_of(made), seq, strict=True) if one.size]
         assert got == [address(one) for one in seq if one.size]
-
-
-@views
-def test_other_selections_are_copied(kind):
-    rows = split_to_sequence(filled("int32", 12), [3, 0, 5, 4])
-    for seq in (
-        rows[::-1] + [filled("int32", 2)],
-        rows[[1, 0]] + rows,
-        TensorSequence([filled("int32", 24)[::2], *rows]),
-    ):
-        assert_holds_same(honoured(seq, kind(pa.int32())), list(seq))
 
 
 @views
@@ -217,12 +154,6 @@ def test_variable_shape_tensors(name, shapes):
     made = sound(asked(seq, field))
     assert storage_of(made).type == storage
     assert_holds_same(made, list(seq))
-
-
-def test_variable_shape_tensors_of_another_rank():
-    for shapes in ([(3,), (0,)], [(2, 3)], [(2, 3, 2)]):
-        other, _ = variable_type("int32", len(shapes[0]) + 1)
-        declined(TensorSequence([filled("int32", shape) for shape in shapes]), other)
 
 
 @pytest.mark.skipif(not hasattr(pa, "bool8"), reason="this pyarrow has no bool8")

@@ -90,27 +90,6 @@ def test_the_types_of_polars(pl):
         assert pl.Series(Bare(seq)).dtype == expected
 
 
-def test_polars_works_on_them(pl):
-    seq = split_to_sequence(np.arange(9), [2, 0, 3, 4])
-    frame = pl.DataFrame({"x": pl.Series(Bare(seq)), "n": [2, 0, 3, 4]})
-    assert frame["x"].list.sum().to_list() == [1, 0, 9, 26]
-    picked = frame.filter(pl.col("n") > 2).select("x")
-    assert_holds(from_arrow(picked), [np.arange(2, 5), np.arange(5, 9)])
-    exploded = frame.filter(pl.col("n") > 0).explode("x")
-    grouped = exploded.group_by("n", maintain_order=True).agg("x").select("x")
-    assert_holds(from_arrow(grouped), [np.arange(2), np.arange(2, 5), np.arange(5, 9)])
-    with pytest.raises(TypeError, match=r"x.*n"):
-        from_arrow(frame)
-
-
-def test_polars_slices_and_chunks(pl):
-    series = pl.Series([[1, 2], [], [3], [4, 5, 6]])
-    long = series.append(pl.Series([[7]], dtype=series.dtype)).append(series[1:3])
-    assert long.n_chunks() > 1
-    for part in (series[1:], long, long[3:6], long[:0], long.reverse(), long.rechunk()[2:]):
-        assert_holds(from_arrow(part), [np.array(one, np.int64) for one in part.to_list()])
-
-
 def test_other_series_of_polars(pl):
     words = ["to", "be", "longer than twelve bytes", "", "to"]
     expected = [np.array(word, object) for word in words]
@@ -187,16 +166,6 @@ def _tuple(row):
 
 
 @pytest.mark.thread_unsafe
-def test_duckdb_works_on_them(query):
-    seq = split_to_sequence(np.arange(9), [2, 0, 3, 4])
-    assert query("select list_sum(x)::int from t", x=seq).fetchall() == [(1,), (None,), (9,), (26,)]
-    for table in arrow_tables(query("select x from t where len(x) > 2 order by x[1] desc")):
-        assert_holds(from_arrow(table), [np.arange(5, 9), np.arange(2, 5)])
-    for table in arrow_tables(query("select list_transform(x, lambda i: i * 2)::smallint[] as y from t")):
-        assert_holds(from_arrow(table), [one.astype("int16") * 2 for one in seq])
-
-
-@pytest.mark.thread_unsafe
 @pytest.mark.slow
 def test_what_duckdb_makes(query):
     for text, expected in [
@@ -240,23 +209,3 @@ def test_pandas_takes_sequences_and_gives_them_back(pd, name, kind):
         if hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__"):
             assert from_arrow(column) == seq
     assert from_arrow(pa.array(series.array)) == seq
-
-
-@pytest.mark.slow
-def test_pandas_selections(pd):
-    pa = pytest.importorskip("pyarrow")
-    seq = split_to_sequence(np.arange(9), [2, 0, 3, 4])
-    made = pa.array(seq)
-    frame = pd.DataFrame({"x": pd.Series(made, dtype=pd.ArrowDtype(made.type)), "n": [2, 0, 3, 4]})
-    for part in (frame[frame.n > 2].x, frame.x.iloc[1:3], frame.x.iloc[::-1], pd.concat([frame.x, frame.x])):
-        if not hasattr(part, "__arrow_c_stream__"):
-            pytest.skip("this pandas has no streams")
-        assert lists_of(from_arrow(part)) == [one if isinstance(one, list) else one.tolist() for one in part]
-    with pytest.raises(TypeError, match=r"x.*n"):
-        from_arrow(frame)
-    numbers = pd.Series([1, 2, None], dtype="int64[pyarrow]")
-    assert_holds(from_arrow(numbers[:2]), [np.array(1), np.array(2)])
-    with pytest.raises(TypeError, match="null"):
-        from_arrow(numbers)
-    words = pd.Series(["to", "be"], dtype="string[pyarrow]")
-    assert_holds(from_arrow(words), [np.array("to", object), np.array("be", object)])

@@ -36,26 +36,6 @@ def assert_same(seq, model):
     assert seq.values().tolist() == [x for a in model for x in a]
 
 
-def with_gap_at(pieces, position):
-    """A sequence of even pieces, with one of another length put in, behind which the gap then stands."""
-    seq = sq.split_to_sequence(np.arange(pieces), 1)
-    other = np.arange(100, 107)
-    seq.insert(position, other)
-    model = [np.arange(i, i + 1) for i in range(pieces)]
-    model.insert(position, other)
-    return seq, model
-
-
-@pytest.mark.parametrize("first", MAKERS)
-@pytest.mark.parametrize("second", MAKERS)
-def test_two_in_a_row_with_the_gap_anywhere(first, second):
-    for position in range(5):
-        seq, model = with_gap_at(4, position)
-        for make in (MAKERS[first], MAKERS[second], MAKERS[first]):
-            seq = make(seq)
-            assert_same(seq, model)
-
-
 @given(st.data())
 def test_any_history(data):
     lengths = data.draw(st.lists(st.integers(0, 4), max_size=8))

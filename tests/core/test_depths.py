@@ -148,47 +148,6 @@ def test_a_long_history_of_copies(edited):
 
 
 @pytest.mark.slow
-def test_many_sequences_that_share_one_source():
-    source = np.arange(6.0)
-    gone = weakref.ref(source)
-    pieces = sq.split_to_sequence(source, 2)
-    sequences = [pieces[i % 3 :] for i in range(MANY)]
-    del source, pieces
-    assert all(seq.pinned_nbytes == 48 for seq in sequences[::1000])
-    for i, seq in enumerate(sequences):
-        if i % 2:
-            seq.reverse()
-    order = np.random.default_rng(0).permutation(MANY)
-    for i in order[1:]:
-        sequences[i] = None
-    last = sequences[order[0]]
-    last._check()
-    assert gone() is not None
-    assert last[0].tolist() in ([0, 1], [2, 3], [4, 5])
-    sequences.clear()
-    del last, seq
-    assert gone() is None
-
-
-@pytest.mark.slow
-def test_an_array_split_a_thousand_times():
-    source = np.arange(1200)
-    gone = weakref.ref(source)
-    lengths = [1, 2, 3, 4, 5, 6, 8, 10, 12, 100]
-    sequences = [sq.split_to_sequence(source, lengths[i % 10]) for i in range(1000)]
-    for seq in sequences[:20]:
-        np.testing.assert_array_equal(sq.concat_from_sequence(seq, 0), source)
-    del source, seq
-    joined = sum(sequences, TensorSequence(dtype="int64"))
-    assert joined.pinned_nbytes == 9600
-    assert joined.nbytes == 9600 * 1000
-    sequences.clear()
-    assert gone() is not None
-    joined.clear()
-    assert gone() is None
-
-
-@pytest.mark.slow
 def test_a_split_of_a_split_of_a_split():
     source = np.arange(1 << 16)
     gone = weakref.ref(source)

@@ -183,19 +183,6 @@ def test_slices_reach_beyond_as_a_lists_do(start, step):
         assert_holds(seq, rest)
 
 
-@pytest.mark.mostly_slow(7)
-@pytest.mark.parametrize("start", [0, -2, *BEYOND])
-@pytest.mark.parametrize("stop", [5, -1, *BEYOND])
-def test_index_looks_where_list_looks(start, stop):
-    try:
-        expected = list(range(5)).index(3, start, stop)
-    except ValueError:
-        with pytest.raises(ValueError, match=r"no element .*equals 3"):
-            few().index(3, start, stop)
-    else:
-        assert few().index(3, start, stop) == expected
-
-
 @pytest.mark.parametrize("number", [number for number in BEYOND if number > 0])
 def test_a_map_takes_any_count(number):
     for options in ({"chunksize": number}, {"max_workers": number}, {"max_workers": 2, "chunksize": number}):
@@ -361,14 +348,6 @@ def test_arrays_without_items_may_have_any_shape():
     assert sq.split_to_sequence(arrays[0], axis=1).shapes == []
     assert sq.split_to_sequence(arrays[0], 2**61).shapes == [(2**61, 0)] * 2
     assert sq.concat_from_sequence(arrays[:1] * 5, 1).shape == (2**62, 0)
-
-
-def test_views_that_repeat_pin_what_they_repeat():
-    strided = np.lib.stride_tricks.as_strided(np.ones(3, np.int8), (2**61, 2), (0, 1))
-    seq = TensorSequence([strided, repeated(2**63 - 1), strided[5:]])
-    assert seq.nbytes == 2**62 + (2**63 - 1) + 2**62 - 10
-    assert seq.pinned_nbytes <= 3 + 1 + 3
-    assert seq[0].shape == (2**61, 2)
 
 
 @pytest.mark.parametrize("n", [2**31 - 5, 2**31, 2**40, 2**62])

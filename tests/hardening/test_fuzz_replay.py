@@ -33,7 +33,7 @@ def target_of(name):
 
 @pytest.mark.parametrize(
     ("name", "nseeds", "nrandom"),
-    [("edits", 60, 800), ("splits", 240, 1500), ("pickles", 125, 2000), ("protos", 380, 500)],
+    [("edits", 60, 800), ("splits", 240, 4000), ("pickles", 125, 6000), ("protos", 380, 500)],
 )
 def test_targets(name, nseeds, nrandom):
     target = target_of(name)

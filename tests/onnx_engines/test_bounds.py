@@ -81,14 +81,6 @@ def test_only_a_run_tells(nodes):
     assert checked(nodes, inputs)[1] > 0
 
 
-def test_a_loop_inside_of_another():
-    """It may not run, whatever is fed."""
-    inner = loop("n", s="pt", t="u") + "qt = SequenceInsert (u, x)"
-    fed, nchecks = checked(loop("one", body="BODY").replace("BODY", inner))
-    assert not fed
-    assert nchecks
-
-
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 def test_a_number_may_have_axes(shape):
     session = InferenceSession(

@@ -13,7 +13,6 @@ from onnx import TensorProto, helper
 from support.models.sessions import (
     assert_fails,
     assert_value,
-    check,
     constant,
     f32,
     i64,
@@ -26,7 +25,6 @@ from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import engines as engines_module
 from seqcore.onnx._engines import executable
 from seqcore.onnx._engines import whole as whole_module
-from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel
 from seqcore.onnx._runtimes import sessions
 from seqcore.onnx._thresholds import LONG
@@ -111,20 +109,6 @@ class TestDeclaredShapes:
             {JOIN}
         }}"""
         assert_fails(session(text), EMPTY | {"y": f32(), "k": i64(1)}, ValueError, "join")
-
-    @pytest.mark.slow
-    def test_of_states(self):
-        text = """g (float[2] x, int64 n) => (seq(int64[]) z) {
-            none = SequenceEmpty <dtype = 7> ()
-            last, z = Loop (n, , x, none) <body = b (int64 i, bool go, float[2] u, seq(int64[]) s)
-                                                => (bool on, float[2] v, seq(int64[]) t) <float[2] w> {
-                shape = Shape (u)
-                v = Concat <axis = 0> (u, u)
-                t = SequenceInsert (s, shape)
-                on = Identity (go)
-            }>
-        }"""
-        check(text, {"x": f32(1, 2), "n": i64(3)}, [[i64([2]), i64([4]), i64([8])]], departs=True)
 
 
 class TestNumbersOfLoops:
@@ -249,17 +233,6 @@ class TestLargeModels:
 
         assert load(200) < 1.2 * 2**growth * load(100)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("make", [inserts, choices])
-    def test_sequences_that_get_long_without_a_loop(self, make):
-        """onnxruntime copies them at each edit: it isn't tried."""
-        short, long = InferenceSession(make(5)), InferenceSession(make(300))
-        assert short._engines.compiled.whole is not None
-        assert long._engines.compiled.whole is None
-        assert "of its nodes insert into sequences" in long._engines.compiled.declined
-        for _ in range(4):
-            assert_value(long.run(None, CHAIN_FEED)[0], [f32(1)] * 300)
-
     def test_threads_of_many_parts_do_not_wait_busily(self, monkeypatch):
         """Those of a model that runs whole may."""
         made, make = [], sessions._Session
@@ -336,7 +309,6 @@ ROUND = """g (seq(float[]) s, int64 n, float[N, 2] x, int64 i) => (seq(float[]) 
 }"""
 ROUND_FEED = {"s": [f32(1), f32(2)], "n": i64(5000), "x": np.ones((3, 2), np.float32), "i": i64(0)}
 # This one runs in steps.
-LONG_FEED = ROUND_FEED | {"s": [f32(1)] * (LONG + 1)}
 
 
 # Those of them that no node raises.
@@ -375,11 +347,6 @@ class TestErrorsOfOurs:
         monkeypatch.setattr(module, name, fail)
         with pytest.raises(error, match="ours"):
             InferenceSession(model(ROUND))
-
-    def test_of_steps(self, monkeypatch, error):
-        used = InferenceSession(model(ROUND))
-        have_fail(monkeypatch, StepsEngine, "run", error)
-        assert_comes_out(used, error, LONG_FEED)
 
     def test_of_a_lowering(self, monkeypatch, error):
         def fail(*_, **__):

@@ -45,25 +45,6 @@ class TestLongLoops:
         assert_values([found], [queued(2000, 5)])
         assert ran(used.engines) == {"long": (1, 0)}
 
-    @pytest.mark.slow
-    def test_all_sequences_of_a_loop_count(self):
-        text = """g (seq(float[]) s, seq(float[]) t, int64 n) => (seq(float[]) u, seq(float[]) v) {
-            zero = Constant <value = int64 {0}> ()
-            u, v = Loop (n, "", s, t) <body = b (int64 i, bool go, seq(float[]) p, seq(float[]) q)
-                                              => (bool go, seq(float[]) r, seq(float[]) w) {
-                x = SequenceAt (p, zero) e = SequenceErase (p, zero) r = SequenceInsert (e, x)
-                y = SequenceAt (q, zero) f = SequenceErase (q, zero) w = SequenceInsert (f, y)
-            }>
-        }"""
-        text = text.replace("r = SequenceInsert (e, x)", "r = SequenceInsert (p, x)")
-        text = text.replace("w = SequenceInsert (f, y)", "w = SequenceInsert (q, y)")
-        most = MOST_EDITED // 2 - 1
-        for n, counts in ((most, {"long": (1, 0)}), (most + 1, {"long": (0, 1)})):
-            used = Used(text)
-            s = floats(1)
-            assert_values(used.run(s=s, t=s, n=i64(n)), [s * (n + 1)] * 2)
-            assert ran(used.engines) | counts == ran(used.engines)
-
     def test_an_error_is_named_by_the_steps(self):
         used = Used(text_of().replace("SequenceErase (q, zero)", "SequenceErase (q, k)"))
         with pytest.raises(IndexError, match="SequenceErase 'u'") as caught:

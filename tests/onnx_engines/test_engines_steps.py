@@ -20,7 +20,6 @@ from support.models.sessions import assert_values, i64, model
 
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._thresholds import LONG
-from seqcore.onnx.explaining import explain
 
 
 class TestSteps:
@@ -45,16 +44,6 @@ class TestPlaces:
             "seqcore      SequenceErase 'e', in place",
             "onnxruntime  Neg",
             "seqcore      SequenceInsert 'r', in place",
-        ]
-
-    def test_edits_before_it_are_on_a_copy(self):
-        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t, seq(float[]) u) {
-            t = SequenceInsert (s, x)
-            u = SequenceErase (s)
-        }"""
-        assert explained(text)[-2:] == [
-            "seqcore      SequenceInsert 't': on a copy, since 's' is needed again",
-            "seqcore      SequenceErase 'u', in place",
         ]
 
     def test_a_state_stays_one_object(self):
@@ -153,19 +142,6 @@ class TestExplain:
         assert explained(text) == [
             "not the whole model in onnxruntime: 'o' does not go into onnxruntime or out of it in Python",
             "seqcore      OptionalHasElement 'h'",
-        ]
-
-    def test_what_is_lowered_whole(self):
-        text = """g (float[N, 2] x, int64 i) => (float[2] y) {
-            s = SplitToSequence <keepdims = 0> (x)
-            y = SequenceAt (s, i)
-        }"""
-        assert explain(model(text)) == [
-            "a session runs it as onnxruntime does; lower leaves no sequence",
-            "sequences",
-            "    's' becomes pieces of 'x'",
-            "what runs where, the first that can",
-            "    onnxruntime  the whole lowered model",
         ]
 
     def test_what_comes_and_goes(self):

@@ -6,10 +6,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.engines import RARELY, TURN, Used, turned
+from support.models.engines import TURN, Used, turned
 from support.models.sessions import assert_values, f32, floats, i64, model
 
-from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.tiers import Attempts
@@ -32,31 +31,6 @@ class TestWhole:
         assert not used.is_made("given steps")
         assert not used.is_made("lowered steps")
 
-    @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize(
-        ("split", "keepdims"), [(None, 1), (None, 0), (1, 1), (2, 1), ([1], 1), ([1], 0)]
-    )
-    @pytest.mark.parametrize(("n", "quick"), [(1, True), (LONG, True), (LONG + 1, False)])
-    def test_splits_into_so_many_pieces(self, split, keepdims, n, quick):
-        """By default, by a length, and by lengths that a run brings, which keep the axis."""
-        keepdims = 1 if isinstance(split, int) else keepdims  # else onnxruntime departs
-        kind = "[K]" if isinstance(split, list) else ""
-        used = Used(f"""split (float[N] x, int64{kind} k) => (seq(float[]) t) {{
-            s = SplitToSequence <keepdims = {keepdims}> (x {", k" if split else ""})
-            t = SequenceErase (s)
-        }}""")
-        lengths = [split or 1] * n if isinstance(split, int | None) else split * n
-        x = np.arange(sum(lengths), dtype=np.float32)
-        pieces = np.split(x, np.cumsum(lengths)[:-1])[:-1]
-        if not keepdims and split is None:
-            pieces = [np.squeeze(piece, 0) for piece in pieces]
-        for _ in range(4):
-            assert_values(used.run(x=x, k=i64(lengths if kind else split or 1)), [pieces])
-        # Pieces of length 1 are split from a tensor at the end, however many there are.
-        # Of lengths that are fed, the feed tells how many there are.
-        otherwise = [None] * 4 if kind else RARELY
-        assert used.outcomes == ([True] * 4 if quick or split is None else otherwise)
-
     @pytest.mark.parametrize("length", [3, LONG + 1, 2**40])
     def test_splits_by_more_than_there_is(self, length):
         used = Used("""split (float[N] x, int64 k) => (seq(float[]) t) {
@@ -65,16 +39,6 @@ class TestWhole:
         }""")
         assert_values(used.run(x=f32(1, 2), k=i64(length)), [[f32(1, 2), f32(1, 2)]])
         assert used.outcomes == [True]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
-    def test_a_long_feed_is_not_handed_over(self, kind):
-        """That is no failure: the next short one is tried."""
-        used = Used(TURN)
-        for n in (LONG, LONG, LONG, LONG + 1, LONG):
-            s = kind(floats(*[2] * n))
-            assert_values(used.run(s=s, n=i64(1)), [turned(s, 1)])
-        assert used.outcomes == [True, True, True, None, True]
 
     def test_output_names(self):
         used = Used("""g (seq(float[]) s, float[N] x) => (seq(float[]) t, int64 n) {
@@ -109,28 +73,6 @@ class TestWhole:
             with pytest.raises(ValueError, match="ConcatFromSequence 'y'"):
                 used.run(x=x, **feed)
             assert used.outcomes == [False]
-
-
-class TestDeclaredElements:
-    """What a model declares of fed elements is believed where it is so; else it runs as it was given."""
-
-    TEXT = """g (seq(float[2]) s, float[2] x) => (float[] y, seq(float[]) t) {
-        t = SequenceInsert (s, x)
-        y = ConcatFromSequence <axis = 0, new_axis = 1> (t)
-    }"""
-
-    @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
-    @pytest.mark.parametrize(
-        "element", [f32(), f32(1), f32(1, 2, 3), np.ones((1, 2), np.float32), np.float32(1)]
-    )
-    def test_what_does_not_fit_runs_in_steps(self, kind, element):
-        used = Used(self.TEXT)
-        for _ in range(3):
-            with pytest.raises(ValueError, match="ConcatFromSequence 'y'"):
-                used.run(s=kind([np.asarray(element)]), x=f32(1, 2))
-        assert used.outcomes == [None] * 3
-        assert_values(used.run(s=[], x=f32(1, 2)), [np.stack([f32(1, 2)]), [f32(1, 2)]])
-        assert used.outcomes[-1]
 
 
 class TestDeclined:

@@ -101,72 +101,8 @@ class TestLoops:
         check(loop(after=what, outs=outs, element=RAGGED), loop_feeds(-2, 0, 1), gone=False)
         check(loop(after=STACK, element=RAGGED), loop_feeds(0))
 
-    def test_rounds_that_differ_in_shape_but_not_in_size_fail(self):
-        element = """f = Constant<value = int64[1] {1}>() m = Constant<value = int64[1] {-1}>()
-            i1 = Reshape(i, f) n1 = Add(i1, f)
-            sh = Concat<axis = 0>(n1, m) q = Gather(x, i) e = Reshape(q, sh)"""
-        text = loop(after=STACK, element=element, outs="float[A, B, C] y")
-        result = lowered(parse(text.replace("seq(float[?])", "seq(float[?, ?])")))
-        assert left_in(result) == []
-        running = session(result)
-        assert outcome(running, loop_feeds(0, lengths=[1])[0])[0].shape == (1, 1, 4)
-        assert outcome(running, loop_feeds(0, lengths=[2])[0]) is None
-
     def test_a_stack_that_may_not_be_needed_proves_nothing(self):
         check(loop(after=BRANCH, element=RAGGED), loop_feeds(0, 1), gone=False)
-
-    def test_lists_in_one_loop_go_each_on_its_own(self):
-        text = """g (float[N, 4] x, int64 n) => (float[A, B] y, float[C, D] z, float[E] total)
-        <bool yes = {1}, float[4] start = {0, 0, 0, 0}, int64 zero = {0}> {
-            none = SequenceEmpty()
-            l, m, total, k = Loop(n, yes, none, none, start, none)
-            <body = b (int64 i, bool c, seq(float[?]) s, seq(float[?]) u, float[4] w, seq(float[?]) o)
-                => (bool c2, seq(float[?]) t, seq(float[?]) v, float[4] w2, seq(float[?]) o2) {
-                c2 = Identity(c)
-                e = Gather(x, i)
-                w2 = Add(w, e)
-                t0 = SequenceInsert(s, e)
-                t = Identity(t0)
-                v = SequenceInsert(u, e, zero)
-                o1 = SequenceInsert(o, e)
-                o2 = SequenceErase(o1)
-            }>
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
-            z = ConcatFromSequence<axis = 0, new_axis = 1>(m)
-        }"""
-        feeds = [{"x": rows(max(n, 1)), "n": np.int64(n)} for n in LENGTHS]
-        check(text, feeds)  # nobody reads the third list
-        text = text.replace("float[E] total)", "float[E] total, int64 count)").replace(
-            "y = Concat", "count = SequenceLength(k) y = Concat"
-        )
-        model = parse(text)
-        result = lowered(model, packs=False)
-        assert left_in(result) == ["SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"]
-        before, after = session(model), session(result)
-        for feed in feeds[1:]:
-            for one, other in zip(outcome(before, feed), outcome(after, feed), strict=True):
-                np.testing.assert_array_equal(one, other)
-
-    def test_a_state_that_only_its_loop_reads_is_kept(self):
-        text = """g (float[N, 4] x, int64 n) => (float[A, B] y)
-        <bool yes = {1}, int64 o = {0}, int64 two = {2}> {
-            none = SequenceEmpty()
-            l, last, spare = Loop(n, yes, none, o, o)
-            <body = b (int64 i, bool c, seq(float[?]) s, int64 j, int64 k)
-                => (bool c2, seq(float[?]) t, int64 j2, int64 k2) {
-                c2 = Identity(c)
-                e0 = Gather(x, i)
-                f = Cast<to = 1>(j)
-                e = Mul(e0, f)
-                t = SequenceInsert(s, e)
-                j2 = Add(j, two)
-                k2 = Add(k, i)
-            }>
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
-        }"""
-        result, _ = check(text, [{"x": rows(3), "n": n} for n in (0, 1, 3)])
-        loop = next(node for node in result.graph.node if node.op_type == "Loop")
-        assert len(loop.input) == 3
 
     @pytest.mark.parametrize("m", [0, 1, 3])
     def test_nested_loops(self, m):
@@ -240,15 +176,6 @@ class TestLoops:
         for feed, n in zip(loop_feeds(-3, 1), np.repeat(LENGTHS, 2), strict=True):
             inside = -n <= feed["p"][0] < n
             assert (outcome(running, feed) is not None) == inside
-
-    def test_an_error_is_kept_where_only_the_shape_is_read(self):
-        for after in (
-            "a = SequenceAt(l, p) m = Shape(a)",
-            "a = SequenceAt(l, zero) b = Add(a, a) m = Shape(b)",
-            "a = ConcatFromSequence<axis = 0, new_axis = 1>(l) m = Size(a)",
-        ):
-            outs = "int64[M] m" if "Shape" in after else "int64 m"
-            check(loop(after=after, outs=outs), loop_feeds(-3, -1, 0, 2))
 
 
 def test_a_model_without_sequences_comes_back_equal():

@@ -78,13 +78,6 @@ def test_in_order(kind):
     assert "Loop" not in [node.op_type for node in lower(parse(text)).graph.node]
 
 
-@pytest.mark.parametrize("kind", ANYWHERE)
-def test_anywhere(kind):
-    text = text_of(*ANYWHERE[kind])
-    check(text)
-    assert left_in(lowered(parse(text))) == []
-
-
 def test_of_rows_it_is_one_operator():
     made = lowered(parse(text_of(*ANYWHERE["the second again"])))
     assert "ScatterND" in ops(made)

@@ -8,7 +8,6 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.lists_in_loops import (
-    APPEND,
     NONE,
     ONE,
     OPSETS,
@@ -16,7 +15,6 @@ from support.models.lists_in_loops import (
     STACK,
     TWO,
     feeds,
-    feeds_of_strings,
     loop,
     why,
 )
@@ -68,11 +66,6 @@ class TestStarts:
             == "stays a list: the loop 'l' starts with 'first', whose elements may be of several shapes"
         )
 
-    def test_strings(self):
-        body = "o = Constant<value = int64[1] {0}>() e = GatherND(x, o) t = SequenceInsert(s, e)"
-        text = loop(body, start=TWO).replace("float[", "string[")
-        check(text, feeds_of_strings())
-
 
 class TestReads:
     """Elements that a round reads of the list that it goes on with."""
@@ -102,20 +95,6 @@ class TestReads:
         result, _ = check(loop(step, start=TWO), feeds(lengths=[0, 1, 2, 3]))
         body = next(node for node in result.graph.node if node.op_type == "Loop").attribute[0].g
         assert len(body.input) == 4
-
-    @pytest.mark.slow
-    def test_after_the_start_of_another_loop(self):
-        second = """m = Loop(n, yes, l)
-            <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
-                d2 = Identity(d0)
-                h0 = SequenceAt(u, back)
-                h1 = SequenceAt(u, before)
-                h2 = Sub(h0, h1)
-                v = SequenceInsert(u, h2)
-            }>
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(m)"""
-        for start in (NONE, ONE, TWO):
-            check(loop(after=second, start=start), feeds())
 
     @pytest.mark.parametrize("opset", OPSETS)
     def test_a_read_fails_where_there_is_none(self, opset):
@@ -272,15 +251,6 @@ class TestConditions:
         text = loop(SOME.replace("h1 = Identity(s)", other), start=start)
         check(text, feeds(lengths=[0, 1, 2, 7, 20]))
 
-    def test_conditions_one_after_the_other(self):
-        body = f"""{SOME.replace(" t = If", " t1 = If")}
-            low = Not(big) t2 = SequenceInsert(t1, q) m = SequenceLength(t2) m1 = Cast<to = 1>(m)
-            z = Mul(q, m1)
-            t = If(low) <then_branch = o () => (seq(float[?]) o1) {{ o1 = SequenceInsert(t2, z) }},
-                else_branch = r () => (seq(float[?]) r1) {{ r1 = Identity(t2) }}>"""
-        for start in (NONE, ONE):
-            check(loop(body, start=start), feeds(lengths=[0, 1, 2, 7, 20]))
-
     @pytest.mark.parametrize("start", [NONE, ONE, TWO])
     def test_reads_and_counts(self, start):
         body = """q = Gather(x, i) m = SequenceLength(s) m1 = Cast<to = 1>(m) k = Gather(q, zero)
@@ -292,16 +262,6 @@ class TestConditions:
                     w2 = Add(w, w1) h0 = SequenceInsert(s, w2) h1 = SequenceInsert(h0, w) }>"""
         text = loop(body, start=f"{start} p0 = Squeeze(p) p1 = Cast<to = 1>(p0)")
         check(text, feeds(0, 1, 2, lengths=[0, 1, 2, 7, 20]))
-
-    def test_a_dynamic_axis_of_an_input(self):
-        text = loop(SOME, start=NONE, x="float[N, M]")
-        check(text, feeds())
-        matrices = SOME.replace("k = Gather(q, zero)", "k = ReduceMax<keepdims = 0>(q)")
-        text = loop(matrices, start=NONE, x="float[N, M, 3]", outs="float[A, B, C] y")
-        text = text.replace("seq(float[?])", "seq(float[?, ?])")
-        check(
-            text, [one | {"x": 99 * np.random.rand(20, m, 3).astype("f")} for m in (1, 5) for one in feeds()]
-        )
 
     def test_a_condition_of_one_axis(self):
         text = loop(
@@ -335,30 +295,6 @@ class TestConditions:
                 np.testing.assert_array_equal(got[0], np.array(kept).astype(got[0].dtype))
             else:
                 np.testing.assert_array_equal(got[0].astype(float), kept)
-
-
-@pytest.mark.slow
-def test_chains_of_loops():
-    """A loop reads what another made, at its own position, and shapes are proved through both."""
-    second = """m = SequenceLength(l) z = Loop(m, yes, none)
-            <body = d (int64 j, bool d0, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
-                d2 = Identity(d0)
-                r = SequenceAt(l, j)
-                h = Neg(r)
-                v = SequenceInsert(u, h)
-            }>
-            w = Loop(m, yes, none)
-            <body = d1 (int64 j1, bool d3, seq(float[?]) u1) => (bool d4, seq(float[?]) v1) {
-                d4 = Identity(d3)
-                r1 = SequenceAt(z, j1)
-                h1 = SequenceAt(l, j1)
-                h2 = Sub(r1, h1)
-                v1 = SequenceInsert(u1, h2)
-            }>
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(w)"""
-    for body in (APPEND, SOME):
-        for start in (ONE, "first = SequenceEmpty()"):
-            check(loop(body, second, f"{start} none = SequenceEmpty()"), feeds())
 
 
 class TestTensorArrays:

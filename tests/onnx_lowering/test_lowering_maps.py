@@ -36,16 +36,6 @@ MAP_FEEDS = [{"x": rows(n), "w": rows(n, seed=9), "b": np.arange(4, dtype="f")} 
 
 
 class TestMaps:
-    def test_lists_and_pieces_as_inputs(self):
-        text = """g (float[6, 4] x, float[3, 4] w) => (float[A, B, C] y) <int64 k = {3}> {
-            s = SplitToSequence(x, k)
-            t = SequenceConstruct(w, w)
-            p = SequenceMap
-            <body = f (float[3, 4] e, float[3, 4] h) => (float[3, 4] o) { o = Add(e, h) }> (s, t)
-            y = ConcatFromSequence<axis = 1, new_axis = 1>(p)
-        }"""
-        check(text, [{"x": rows(6), "w": rows(3)}])
-
     @pytest.mark.parametrize(
         ("old", "new", "left"),
         [

@@ -152,32 +152,6 @@ class TestPicking:
 
 
 class TestJoiningPieces:
-    @pytest.mark.mostly_slow(7)
-    @pytest.mark.parametrize("split_axis", [0, 1, -1])
-    @pytest.mark.parametrize(
-        ("given", "keepdims", "new_axis", "axis"),
-        [
-            (given, keepdims, new_axis, axis)
-            for given, keepdims in (("x", 0), ("x", 1), ("x, k", 1))
-            for new_axis in (0, 1)
-            for axis in (0, 1, -1)
-            if -(2 + keepdims + new_axis) <= axis < 2 + keepdims + new_axis
-        ],
-    )
-    def test_joins(self, given, split_axis, axis, new_axis, keepdims):
-        opset = 14 if axis else 17
-        rank = 2 + keepdims + new_axis
-        outs = ", ".join("ABCD"[:rank])
-        text = split(
-            f"y = ConcatFromSequence<axis = {axis}, new_axis = {new_axis}>(s)",
-            f"float[{outs}] y",
-            TWO,
-            given,
-            "4, 2, 6",
-            f"<axis = {split_axis}, keepdims = {keepdims}>",
-        )
-        check(text, [{"x": np.random.rand(4, 2, 6).astype("f")}], opset)
-
     def test_join_of_listed_pieces(self):
         text = split("y = ConcatFromSequence<axis = 0>(s)", "float[A, B] y", LISTED)
         check(text, feeds())
@@ -233,15 +207,6 @@ def test_a_split_whose_form_is_not_known_stays():
 
 class TestEditsOfKnownPieces:
     """What is erased or put in at a known place, of pieces of known lengths."""
-
-    def test_at_a_place_that_a_run_tells(self):
-        text = """g (float[6, 4] x, int64 p) => (float[A, 4] y) <int64[3] k = {1, 2, 3}> {
-            s = SplitToSequence (x, k)
-            t = SequenceErase (s, p)
-            y = ConcatFromSequence <axis = 0> (t)
-        }"""
-        check(text, [{"x": rows(6), "p": np.array(p)} for p in range(-4, 4)], gone=False)
-        assert "Split" not in ops(lowered(parse(text)))
 
     def test_in_a_loop(self):
         text = """g (float[6, 4] x, int64 n) => (float[A, 4] y) <int64[3] k = {1, 2, 3}, int64 p = {0}> {

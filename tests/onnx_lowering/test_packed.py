@@ -70,38 +70,9 @@ def check(model, fed, fails=()):
     return result
 
 
-APPEND = "MAKE t0 = SequenceInsert(s, e) t = SequenceInsert(t0, e)"
 AT_P = "MAKE m = SequenceLength(s) h = Mod(p, two) u = Mul(m, h) t0 = SequenceInsert(s, e, u) " + (
     "t = SequenceInsert(t0, e, back)"
 )
-TWO_BUT_ONE = "MAKE t0 = SequenceInsert(s, e) t1 = SequenceInsert(t0, e, zero) t = SequenceErase(t1)"
-
-
-@pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("element", ELEMENTS)
-class TestEdits:
-    @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("edits", [APPEND, AT_P, TWO_BUT_ONE])
-    def test_picks(self, opset, element, edits):
-        shape = ELEMENTS[element][1].replace("?", "A", 1).replace("?", "B")
-        model = listing(element, edits, "y = SequenceAt(l, p)", f"{shape} y", opset)
-        check(model, feeds(0, 1, -1, 3, -2, 9))
-
-    @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("position", ["", ", zero", ", back", ", p", ", one"])
-    def test_erases(self, opset, element, position):
-        shape = ELEMENTS[element][1].replace("?", "A", 1).replace("?", "B")
-        reads = f"k = SequenceErase(l{position}) y = SequenceAt(k, back) m = SequenceLength(k)"
-        model = listing(element, APPEND, reads, f"{shape} y, int64 m", opset)
-        check(model, feeds(0, 1, -1, -3, 9))
-
-    @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("position", ["", ", zero", ", back", ", p", ", one"])
-    def test_inserts(self, opset, element, position):
-        shape = ELEMENTS[element][1].replace("?", "A", 1).replace("?", "B")
-        reads = f"e = SequenceAt(l, zero) k = SequenceInsert(l, e{position}) y = SequenceAt(k, p)"
-        model = listing(element, APPEND, reads, f"{shape} y", opset)
-        check(model, feeds(0, 1, -1, -3, 10, 11, -11))
 
 
 @pytest.mark.mostly_slow(3)
@@ -160,16 +131,6 @@ class TestEditsOfSplits:
     def test_picks(self, opset, axis, keeps, edit):
         y = "float[A, B] y" if keeps else "float[A] y"
         check(self.model(opset, axis, keeps, edit, "y = SequenceAt(t, q)", y), self.feeds())
-
-    @pytest.mark.mostly_slow(3)
-    def test_joins(self, opset, axis, keeps):
-        for at in (0, 1):
-            for stacks in (0, 1):
-                if at < 1 + keeps + stacks:
-                    y = f"float[{', '.join('ABC'[: 1 + keeps + stacks])}] y"
-                    join = f"y = ConcatFromSequence<axis = {at}, new_axis = {stacks}>(t)"
-                    model = self.model(opset, axis, keeps, "t = SequenceErase(s, p)", join, y)
-                    check(model, self.feeds())
 
 
 @pytest.mark.parametrize("dtype", ["double", "int64", "uint8", "bool", "float16", "string"])

@@ -96,37 +96,6 @@ def test_in_and_out(opset, type_, edit):
             assert_same(None if found is None else [list_of(word, *found[:-1]), found[-1]], expected)
 
 
-@pytest.mark.mostly_slow(3)
-@pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("type_", ["float[N]", "float[N, M]", "float[2, N, M]", "string[N]", "float[N, 4]"])
-@pytest.mark.parametrize("source", ["s", "t"])
-def test_what_a_loop_picks(opset, type_, source):
-    """Where the elements lie is found out once, before the loop."""
-    word, shapes = TYPES[type_]
-    model = parse(
-        f"""g (seq({type_}) s, int64 p, int64 q, int64 from) => ({type_} y, int64 n) <bool yes = {{1}}> {{
-            t = SequenceErase(s, p)
-            e = SequenceAt(s, p)
-            n = SequenceLength(t)
-            y = Loop(q, yes, e) <body = b (int64 i, bool c, {type_} a) => (bool d, {type_} b) {{
-                d = Identity(c)
-                at = Add(i, from)
-                b = SequenceAt({source}, at)
-            }}>
-        }}""".replace("N", "?").replace("M", "?"),
-        opset,
-    )
-    lowered = lower(model, ragged_io=True)
-    onnx.checker.check_model(lowered, full_check=True)
-    assert left_in(lowered) == []
-    before, after = session(model), session(lowered)
-    arrays = elements(type_, shapes)
-    given = tensors_of("s", word, arrays, len(shapes[0]), arrays[0])
-    for p, q, start in ((0, 0, 0), (1, 1, 0), (-1, 2, 0), (0, 3, 0), (0, 9, 0), (1, 2, -2), (2, 1, -3)):
-        numbers = {"p": np.array(p), "q": np.array(q), "from": np.array(start)}
-        assert_same(outcome(after, given | numbers), outcome(before, {"s": arrays} | numbers))
-
-
 @pytest.mark.parametrize(
     ("type_", "good", "bad"),
     [

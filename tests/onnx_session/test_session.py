@@ -173,12 +173,6 @@ class TestSignatures:
                 used.run(None, feed, stop)
             used.run(None, feed)
 
-    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-    @pytest.mark.parametrize("text", [APPEND, TENSORS_ONLY])
-    def test_bytes_of_all_kinds(self, text, kind):
-        given = model(text)
-        assert signature(InferenceSession(kind(given.SerializeToString()))) == signature(reference(given))
-
 
 class TestThreads:
     @pytest.mark.parametrize("workers", [1, 2])
@@ -207,17 +201,3 @@ class TestThreads:
             return k
 
         assert in_threads(4, work) == [0, 1, 2, 3]
-
-    @pytest.mark.slow
-    def test_failures_in_one_thread(self):
-        used = session(LOOP)
-
-        def work(k):
-            x = np.full((50, 2), k, np.float32)
-            for _ in range(5):
-                if k % 2:
-                    assert_fails(used, {"x": x, "rounds": i64(51)}, Exception, "row")
-                else:
-                    assert_values(used.run(None, {"x": x, "rounds": i64(50)}), [x])
-
-        in_threads(4, work)

@@ -63,12 +63,6 @@ def kinds():
 
 
 class TestGood:
-    def test_sequences(self, kinds):
-        for make in (list, tuple, TensorSequence, lambda tensors: TensorSequence(tensors)[:]):
-            feed = good() | {"frames": make(floats(1, 3)), "perhaps": make([i64([1, 2])])}
-            assert_values(kinds.run(None, feed), expected(good()))
-            assert len(feed["frames"]) == 2
-
     @pytest.mark.parametrize("layout", LAYOUTS)
     def test_layouts(self, layout, kinds):
         image = laid_out(filled("float32", (2, 3)), layout)
@@ -103,12 +97,6 @@ class TestGood:
         assert all(same(a, b) for a, b in zip(s, arrays, strict=True))
         assert same(x, arrays[0])
         assert_value(n, i64(4))
-
-    def test_fixed_width_strings(self):
-        text = "g (seq(string[]) s, string[N] x) => (seq(string[]) t) { t = SequenceInsert (s, x) }"
-        (found,) = run(text, s=[np.array(["a", "bc"])], x=np.array(["é"]))
-        assert found.dtype == object
-        assert [element.tolist() for element in found] == [["a", "bc"], ["é"]]
 
 
 class TestBad:

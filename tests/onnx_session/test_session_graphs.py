@@ -85,29 +85,6 @@ class TestInitializers:
         given.graph.initializer.extend([constant("w", w), constant("at", i64(0)), constant("v", f32(7))])
         return given, w
 
-    def expected(self, w, s, n):
-        out = [*w[:n][::-1], *s, *[f32(7)] * n]
-        return [out, np.concatenate(out)]
-
-    def test_an_initializer_as_output(self):
-        given = model("g (seq(float[]) s) => (int64 n, float[2] w) { n = SequenceLength (s) }")
-        given.graph.initializer.append(constant("w", f32(1, 2)))
-        used = InferenceSession(given)
-        for _ in range(2):
-            n, w = used.run(None, {"s": floats(1)})
-            assert_values([n, w], [i64(1), f32(1, 2)])
-            w[:] = 0
-
-    def test_initializers_of_a_body(self):
-        given = model("""g (seq(float[]) s, int64 n) => (seq(float[]) t) {
-            t = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) q) {
-                q = SequenceInsert (p, w)
-            }>
-        }""")
-        given.graph.node[0].attribute[0].g.initializer.append(constant("w", f32(1, 2)))
-        found = session(given).run(None, {"s": floats(1), "n": i64(2)})
-        assert_values(found, [[*floats(1), f32(1, 2), f32(1, 2)]])
-
     @pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
     def test_sparse_constants(self, indices):
         """Those that sequences take, and those that nodes of onnxruntime read as well."""
@@ -148,26 +125,6 @@ class TestInitializers:
 
 
 class TestExternalData:
-    @pytest.mark.parametrize("size", [3, 3000])
-    def test_weights_in_a_file(self, tmp_path, size):
-        given, w = TestInitializers().made(size)
-        path = tmp_path / "model.onnx"
-        onnx.save(given, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
-        assert (tmp_path / "weights.bin").exists()
-        s = floats(1, 2)
-        for given in (path, str(path)):
-            used = InferenceSession(given)
-            for n in (0, 3):
-                found = used.run(None, {"s": s, "n": i64(n)})
-                assert_values(found, TestInitializers().expected(w, s, n))
-
-    def test_a_model_without_sequences(self, tmp_path):
-        given = model("g (float[N] x) => (float[N] y) { y = Add (x, w) }")
-        given.graph.initializer.append(constant("w", f32(1)))
-        path = tmp_path / "model.onnx"
-        onnx.save(given, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
-        assert_values(InferenceSession(path).run(None, {"x": f32(1, 2)}), [f32(2, 3)])
-
     def test_the_file_is_missing(self, tmp_path):
         given, _ = TestInitializers().made()
         path = tmp_path / "model.onnx"

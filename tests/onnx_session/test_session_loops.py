@@ -188,18 +188,6 @@ class TestErrors:
         }
     """
 
-    @pytest.mark.slow
-    def test_a_position_out_of_range_in_a_late_iteration(self):
-        used, s = session(self.TEXT), floats(1, 2)
-        at = np.zeros(1000, np.int64)
-        for bad in (10_000, -10_000):
-            at[700] = bad
-            assert_fails(used, {"s": s, "at": at, "n": i64(1000)}, IndexError, "take")
-            assert len(used.run(None, {"s": s, "at": at, "n": i64(700)})[0]) == 702
-        at[700] = 701
-        (found,) = used.run(None, {"s": s, "at": at, "n": i64(1000)})
-        assert_value(found, [*s, *[s[0]] * 1000])
-
     def test_a_tensor_operator_that_fails_in_a_loop(self):
         used, s = session(self.TEXT), floats(1, 2)
         assert_fails(used, {"s": s, "at": i64([0, 1]), "n": i64(3)}, Exception, "pick")

@@ -1,7 +1,5 @@
 """SequenceMap nodes in the session."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,6 @@ from support.models.sessions import (
     f32,
     floats,
     i64,
-    in_threads,
     session,
 )
 
@@ -82,29 +79,6 @@ class TestInputs:
 
 
 class TestBodies:
-    def test_in_a_loop(self, workers):
-        """The body uses what the loop has, and what is around it."""
-        text = """g (seq(float[]) s, float[N] k, int64 n) => (seq(float[]) t, float[T] sums) {
-            t, sums = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
-                                            => (bool on, seq(float[]) q, float sum) {
-                f = Cast <to = 1> (i)
-                q = SequenceMap (p) <body = m (float[M] x) => (float[M] y) {
-                    a = Mul (x, k)
-                    y = Add (a, f)
-                }>
-                all = ConcatFromSequence <axis = 0> (q)
-                sum = ReduceSum <keepdims = 0> (all)
-                on = Identity (go)
-            }>
-        }"""
-        s, k = floats(1, 2, 3), f32(0.5)
-        rows, sums = s, []
-        for i in range(4):
-            rows = [x * k + np.float32(i) for x in rows]
-            sums.append(np.concatenate(rows).sum())
-        found = session(text, max_workers=workers).run(None, {"s": s, "k": k, "n": i64(4)})
-        assert_values(found, [rows, f32(*sums)], rtol=1e-6)
-
     @pytest.mark.parametrize("shape", ["[7]", "[M, 2]", ""])
     def test_what_a_body_declares_of_shapes_may_be_wrong(self, workers, shape):
         text = f"""g (seq(float[]) s) => (seq(float[]) t) {{
@@ -177,18 +151,3 @@ class TestFailures:
         used, s = session(text, max_workers=workers), floats(1, 2)
         assert_values(used.run(None, {"s": s, "at": [i64(1), i64(0)], "n": i64(3)}), [s[::-1]])
         assert_fails(used, {"s": s, "at": [i64(1), i64(2)], "n": i64(3)}, Exception, "pick")
-
-
-@pytest.mark.slow
-@pytest.mark.thread_unsafe
-def test_threads_share_a_session_with_threads():
-    used = session(SCALE, max_workers=2)
-    s = floats(*([3] * 100))
-
-    def work(k):
-        for i in range(5):
-            assert_values(used.run(None, {"s": s, "k": f32(k + i)}), [[x * np.float32(k + i) for x in s]])
-
-    before = threading.active_count()
-    in_threads(4, work)
-    assert threading.active_count() <= before + 8  # workers may stay, calls leave none behind

@@ -73,17 +73,6 @@ class TestPositions:
             [[floats(1, 2)[0], f32(9), floats(1, 2)[1]], [*floats(1, 2), f32(9)]],
         )
 
-    @pytest.mark.parametrize("left_out", ["", ", "])
-    def test_no_position(self, left_out):
-        text = f"""g (seq(float[]) s, float[N] x) => (seq(float[]) t, seq(float[]) u) {{
-            t = SequenceInsert (s, x{left_out})
-            [the_node] u = SequenceErase (s{left_out})
-        }}"""
-        used, s, x = session(text), floats(1, 2, 3), f32(7, 8)
-        assert_values(used.run(None, {"s": s, "x": x}), [[*s, x], s[:-1]])
-        assert_fails(used, {"s": [], "x": x}, IndexError, "the_node")
-        assert_values(used.run(["t"], {"s": s[:1], "x": x}), [[s[0], x]])
-
     @pytest.mark.parametrize("p", [i64([0, 1]), i64([]), i64([[0, 0]])])
     def test_no_single_position(self, p):
         shape = ",".join(str(n) for n in p.shape)

@@ -38,13 +38,6 @@ class TestOperators:
 
 
 class TestInputsAndOutputs:
-    def test_through(self, kind):
-        maybe = f"optional({KINDS[kind]})"
-        text = f"g ({maybe} x) => ({maybe} x, {maybe} y) {{ y = Identity (x) }}"
-        used, value = session(text, 18), VALUES[kind]
-        assert_values(used.run(None, {"x": value}), [value, value])
-        assert_values(used.run(None, {"x": None}), [None, None])
-
     def test_made_within(self, kind):
         text = f"""g ({KINDS[kind]} x) => (optional({KINDS[kind]}) y, optional({KINDS[kind]}) z) {{
             y = Optional (x)
@@ -53,47 +46,8 @@ class TestInputsAndOutputs:
         found = session(text, 18).run(None, {"x": VALUES[kind]})
         assert_values(found, [VALUES[kind], None])
 
-    @pytest.mark.parametrize("c", [True, False])
-    def test_branches_that_may_have_none(self, kind, c):
-        text = f"""g ({KINDS[kind]} x, bool c) => (optional({KINDS[kind]}) y, bool has) {{
-            y = If (c) <
-                then_branch = a () => (optional({KINDS[kind]}) p) {{ p = Optional (x) }},
-                else_branch = b () => (optional({KINDS[kind]}) q) {{
-                    q = Optional <type = {KINDS[kind]}> ()
-                }}>
-            has = OptionalHasElement (y)
-        }}"""
-        value = VALUES[kind]
-        found = session(text, 18).run(None, {"x": value, "c": np.array(c)})
-        assert_values(found, [value if c else None, np.array(c)])
-
 
 class TestLoops:
-    def test_a_state_that_begins_without_element(self):
-        """As in onnx's loop16_seq_none: the first iteration finds no sequence and makes one."""
-        text = """g (int64 n, optional(seq(float[])) start, float[N] x) => (seq(float[]) out) {
-            zero = Constant <value = int64 {0}> ()
-            out = Loop (n, , start) <body = b (int64 i, bool go, optional(seq(float[])) s)
-                                            => (bool on, seq(float[]) t) {
-                has = OptionalHasElement (s)
-                were = If (has) <
-                    then_branch = a () => (seq(float[]) p) { p = OptionalGetElement (s) },
-                    else_branch = e () => (seq(float[]) q) {
-                        first = SequenceConstruct (x)
-                        q = SequenceErase (first)
-                    }>
-                f = Cast <to = 1> (i)
-                y = Mul (x, f)
-                t = SequenceInsert (were, y)
-                on = Identity (go)
-            }>
-        }"""
-        used, x = session(text, 18), f32(1, 2)
-        for n in (1, 2, 20):
-            rows = [x * np.float32(i) for i in range(n)]
-            assert_values(used.run(None, {"n": i64(n), "start": None, "x": x}), [rows])
-            assert_values(used.run(None, {"n": i64(n), "start": floats(3), "x": x}), [[*floats(3), *rows]])
-
     @pytest.mark.parametrize("n", [0, 1, 2, 5])
     def test_a_state_that_stays_optional(self, kind, n):
         """The best so far: none at first, then what the last even iteration had."""

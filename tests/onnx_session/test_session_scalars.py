@@ -74,15 +74,6 @@ def test_ranks_that_change(ranks):
 
 
 @pytest.mark.slow
-def test_engines_are_made_once():
-    ours = InferenceSession(model(LOOK_UP))
-    for _ in range(3):
-        ours.run(None, feed_of(2, 1))
-    assert len(ours._engines._with_axes) == 1
-    assert ours._engines._runs == 0
-
-
-@pytest.mark.slow
 def test_errors_name_the_node():
     ours = InferenceSession(model(LOOK_UP))
     with pytest.raises((ValueError, IndexError), match=r"Concat|SequenceAt"):

@@ -15,25 +15,6 @@ TRUE, FALSE = np.array(True), np.array(False)
 
 class TestEdits:
     @pytest.mark.slow
-    def test_a_captured_sequence_that_the_body_edits(self):
-        text = """g (seq(float[]) s, float[N] x, int64 n)
-            => (seq(float[]) s2, seq(float[]) t, int64[T] sizes) {
-            none = SequenceEmpty ()
-            t, sizes = Loop (n, , none) <body = b (int64 i, bool go, seq(float[]) u)
-                                             => (bool on, seq(float[]) v, int64 size) {
-                v = SequenceInsert (s, x, i)
-                size = SequenceLength (s)
-                on = Identity (go)
-            }>
-            s2 = Identity (s)
-        }"""
-        x = f32(9)
-        for s in (floats(1, 2), floats(*[1, 2] * 150)):
-            n = len(s)
-            check(text, {"s": s, "x": x, "n": i64(n + 1)}, [s, [*s, x], np.full(n + 1, n)])
-            check(text, {"s": s, "x": x, "n": i64(1)}, [s, [x, *s], i64([n])])
-
-    @pytest.mark.slow
     def test_a_state_and_its_copy(self):
         """Two states begin as one sequence; each is edited in its own way."""
         text = """g (seq(float[]) s, float[N] x, int64 n)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import strategies
 from support.random_cases import examples
-from support.strategies import NAMES, assert_holds, dtype_of, filled, types_and_layouts
+from support.strategies import NAMES, assert_holds, filled
 
 import seqcore as sq
 
@@ -47,45 +47,6 @@ def cut(tensor, lengths, axis=0):
     moved = np.moveaxis(native(tensor), axis, 0)
     starts = accumulate(lengths, initial=0)
     return [np.moveaxis(moved[start : start + n], 0, axis) for start, n in zip(starts, lengths, strict=False)]
-
-
-@pytest.mark.parametrize(("name", "layout"), types_and_layouts(LAYOUTS))
-class TestTypesAndLayouts:
-    @pytest.mark.mostly_slow(13)
-    @pytest.mark.parametrize("axis", [0, 1, -1])
-    def test_in_ones(self, name, layout, axis):
-        tensor = laid_out(filled(name, (3, 4, 2)), layout)
-        count = tensor.shape[axis]
-        assert_holds(sq.split_to_sequence(tensor, axis=axis), cut(tensor, [1] * count, axis))
-        assert_holds(
-            sq.split_to_sequence(tensor, axis=axis, keepdims=0),
-            [native(tensor).take(i, axis) for i in range(count)],
-        )
-
-    @pytest.mark.mostly_slow(13)
-    @pytest.mark.parametrize("axis", [0, -2])
-    def test_by_lengths(self, name, layout, axis):
-        tensor = laid_out(filled(name, (5, 2)), layout)
-        seq = sq.split_to_sequence(tensor, [2, 0, 3], axis)
-        assert seq.dtype == dtype_of(name)
-        assert_holds(seq, cut(tensor, [2, 0, 3], axis))
-
-    @pytest.mark.mostly_slow(13)
-    @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0)])
-    def test_zero_length(self, name, layout, shape):
-        tensor = laid_out(filled(name, shape), layout)
-        for keepdims in (0, 1):
-            seq = sq.split_to_sequence(tensor, keepdims=keepdims)
-            assert (len(seq), seq.dtype) == (shape[0], dtype_of(name))
-        assert_holds(sq.split_to_sequence(tensor, [0, shape[0], 0]), cut(tensor, [0, shape[0], 0]))
-
-    @pytest.mark.mostly_slow(13)
-    def test_input_is_untouched(self, name, layout):
-        tensor = laid_out(filled(name, (4, 3)), layout)
-        before = tensor.copy(), tensor.dtype, tensor.shape, tensor.strides, tensor.flags.writeable
-        sq.split_to_sequence(tensor, axis=1)
-        assert np.array_equal(tensor, before[0])
-        assert (tensor.dtype, tensor.shape, tensor.strides, tensor.flags.writeable) == before[1:]
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

@@ -70,30 +70,3 @@ def test_bad_sentence(text, name):
 )
 def test_bad_sentence_in_code(text, name):
     assert name in names(text, is_page=False)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "If you keep arrays in lists, seqcore splits them 100× faster.",
-        "What is a run? It is a part of a table.",
-        "## What it costs",
-        "There is no copy.",
-        "It is no longer used, and no slower than a list.",
-        "A buffer for the values is allocated, for example.",
-        "In some cases it takes a second.",
-        "```python\n# but for this\n```",
-        "`but for`",
-        "It takes half a second.",
-    ],
-)
-def test_good_sentence(text):
-    assert names(text) == []
-
-
-def test_find_names_its_line():
-    text = "# A page\n\nA paragraph that\ngoes on, but\nfor one line.\n\n- An item is no\n  thing.\n"
-    assert [(line, name) for line, name, _ in words.finds(text, True)] == [
-        (7, "negation on the noun"),
-        (4, "but for"),
-    ]

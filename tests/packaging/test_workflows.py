@@ -34,18 +34,6 @@ def permissions_of(job):
 
 
 @named
-def test_actions_are_pinned_by_commit(workflow):
-    """Behind the commit stands the tag, which dependabot reads and updates."""
-    for line in re.findall(r"uses: *(.+)", read(workflow)):
-        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
-
-
-def test_an_action_has_one_pin():
-    pins = {pin for workflow in WORKFLOWS for pin in re.findall(r"uses: *(.+)", read(workflow))}
-    assert len({pin.partition("@")[0] for pin in pins}) == len(pins)
-
-
-@named
 def test_rights_are_given_to_jobs(workflow):
     assert "\npermissions: {}\n" in read(workflow)
     for name, job in jobs_of(workflow).items():

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, MutableSequence, Sequence
 import numpy as np
 import pytest
 from hypothesis import given
-from support.strategies import NAMES, NUMBER_NAMES, array_lists, assert_holds, dtype_of, filled, same
+from support.strategies import NUMBER_NAMES, array_lists, assert_holds, filled, same
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -35,14 +35,6 @@ def test_holds_what_it_is_made_from(arrays):
 @pytest.mark.parametrize("make", [list, tuple, iter, lambda arrays: (a for a in arrays), TensorSequence])
 def test_any_iterable_makes_a_sequence(arrays, make):
     assert_holds(TensorSequence(make(arrays)), arrays)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_empty_one_has_the_type_it_was_given(name):
-    seq = TensorSequence(dtype=name)
-    assert len(seq) == 0
-    assert seq.dtype == dtype_of(name)
-    assert_holds(seq, [])
 
 
 def test_dtype_may_be_the_second_argument(arrays):
@@ -133,14 +125,6 @@ def test_shapes_are_tuples_of_ints(arrays):
     assert all(type(n) is int for shape in shapes for n in shape)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_shapes_and_nbytes_of_a_split(axis):
-    pieces = split_to_sequence(filled("int16", (4, 6)), axis=axis)
-    expected = np.split(filled("int16", (4, 6)), (4, 6)[axis], axis)
-    assert list(pieces.shapes) == [piece.shape for piece in expected]
-    assert pieces.nbytes == sum(a.nbytes for a in expected) == 48
-
-
 @pytest.mark.parametrize("name", ["dtype", "nbytes", "pinned_nbytes", "shapes"])
 def test_attributes_are_read_only(arrays, name):
     seq = TensorSequence(arrays)
@@ -197,13 +181,6 @@ def test_html_of_a_subclass_escapes_its_name(arrays):
     assert "<script>" not in evil(arrays)._repr_html_()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_html_and_repr_of_every_type(name):
-    seq = TensorSequence([filled(name, (2, 2)), filled(name, 0), filled(name, ())])
-    assert "3" in repr(seq)
-    assert "(2, 2)" in seq._repr_html_()
-
-
 # --- protocols ---
 
 
@@ -219,32 +196,6 @@ def test_has_every_method_of_a_mutable_sequence(arrays):
     methods = [name for name in dir(MutableSequence) if callable(getattr(MutableSequence, name))]
     assert "insert" in methods
     assert [name for name in methods if not hasattr(seq, name)] == []
-
-
-@pytest.mark.parametrize("kind", [TensorSequence, Tagged])
-def test_matches_sequence_patterns(arrays, kind):
-    match kind(arrays):
-        case [first, *rest]:
-            assert same(first, arrays[0])
-            assert len(rest) == 2
-        case _:
-            pytest.fail("didn't match")
-    match kind(arrays):
-        case [_, _]:
-            pytest.fail("matched two of three")
-        case [_, _, last]:
-            assert same(last, arrays[2])
-    match kind(dtype="int8"):
-        case [_, *_]:
-            pytest.fail("matched an empty sequence")
-        case []:
-            pass
-
-
-def test_unpacks_like_a_list(arrays):
-    first, *_, last = TensorSequence(arrays)
-    assert same(first, arrays[0])
-    assert same(last, arrays[2])
 
 
 def test_can_be_subscripted_as_a_type():

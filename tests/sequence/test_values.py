@@ -3,7 +3,6 @@
 import array
 import contextlib
 import gc
-import tracemalloc
 import warnings
 import weakref
 
@@ -225,63 +224,6 @@ def test_a_bytearray_cannot_be_resized_under_a_sequence():
 # --- lifetime ---
 
 
-@pytest.mark.parametrize("make", [lambda a: TensorSequence([a]), lambda a: split_to_sequence(a, 3)])
-def test_elements_outlive_the_sequence(make):
-    seq = make(rows())
-    expected = [np.array(element) for element in seq]
-    first, last = seq[0], seq[-1][1:]
-    seq.clear()
-    del seq
-    gc.collect()
-    assert same(first, expected[0])
-    assert same(last, expected[-1][1:])
-
-
-def let_go(seq):
-    """Every way for a sequence to let its sources go."""
-    yield lambda: seq.clear()
-    yield lambda: seq.__delitem__(slice(None))
-    yield lambda: [seq.pop() for _ in range(len(seq))] and None
-    yield lambda: [seq.erase(0) for _ in range(len(seq))] and None
-    yield lambda: seq.__setitem__(slice(None), [np.zeros(1, "float32")])
-    yield lambda: seq.compact()
-
-
-@pytest.mark.parametrize("way", range(6))
-@pytest.mark.parametrize(
-    "make", [lambda a: TensorSequence([a, a[1:], a]), split_to_sequence], ids=["whole", "split"]
-)
-def test_sources_are_let_go(way, make):
-    source = rows()
-    ref = weakref.ref(source)
-    seq = make(source)
-    other = seq.copy()
-    element = seq[0]
-    del source
-    list(let_go(seq))[way]()
-    gc.collect()
-    assert ref() is not None
-    other.clear()
-    gc.collect()
-    assert ref() is not None
-    assert element.shape[-1] == 4
-    del element
-    gc.collect()
-    assert ref() is None
-
-
-@pytest.mark.parametrize("make", [lambda a: TensorSequence([a]), split_to_sequence], ids=["whole", "split"])
-def test_a_sequence_takes_its_sources_with_it(make):
-    source = rows()
-    ref = weakref.ref(source)
-    seq = make(source)
-    del source
-    assert ref() is not None
-    del seq
-    gc.collect()
-    assert ref() is None
-
-
 @pytest.mark.parametrize(
     ("make", "keywords"),
     [(rows, {"copy": True}), (lambda: filled("string", 5), {}), (lambda: rows().astype(">f4"), {})],
@@ -453,74 +395,4 @@ def test_a_dishonest_array_method_is_an_error(result):
 # --- round and round ---
 
 
-def test_elements_put_back_make_no_chains():
-    """An element that goes back in counts on the same source, not on an array object."""
-    seq = TensorSequence([rows()])
-    for _ in range(50_000):
-        element = seq[0][:]
-        seq[0] = element
-    ref = weakref.ref(element)
-    del element
-    gc.collect()
-    assert ref() is None
-    assert_holds(seq, [rows()])
-    assert seq.pinned_nbytes == rows().nbytes
-
-
-def test_a_source_is_let_go_after_many_rounds():
-    source = rows()
-    ref = weakref.ref(source)
-    seq = TensorSequence([source])
-    del source
-    for _ in range(1000):
-        seq.append(seq[0][::-1].T)
-        del seq[0]
-    seq.clear()
-    gc.collect()
-    assert ref() is None
-
-
-def refused(edit):
-    with contextlib.suppress(TypeError, IndexError):
-        edit()
-        raise AssertionError("nothing was raised")
-
-
-ROUNDS = {
-    "put and get": lambda seq: (seq.append(seq[0]), seq.pop()),
-    "slices": lambda seq: seq[::2] + seq[1:],
-    "slice assignment": lambda seq: seq.__setitem__(slice(1, 3), seq[1:3]),
-    "split": lambda seq: split_to_sequence(seq[0])[1:],
-    "iterate": lambda seq: [list(seq), list(reversed(seq))],
-    "copies": lambda seq: (seq.copy(), TensorSequence(seq, copy=True)),
-    "compact": lambda seq: seq.compact(),
-    "compare": lambda seq: (seq == seq.copy(), seq[1] in seq),
-    "converted": lambda seq: TensorSequence([seq[0].astype(">f4"), [1.5, 2]], dtype="float32"),
-    "refused": lambda seq: refused(lambda: seq.extend([seq[0], np.zeros(1)])),
-    "lost position": lambda seq: refused(lambda: seq.insert(99, seq[0])),
-    "shown": lambda seq: (repr(seq), seq._repr_html_(), seq.shapes, seq.nbytes, seq.pinned_nbytes),
-}
-
-
 # Enough for the smallest leak to exceed what interpreters without a GIL free late.
-ROUNDS_COUNTED = 4000
-
-
-@pytest.mark.mostly_slow(7)
-@pytest.mark.parametrize("work", ROUNDS.values(), ids=ROUNDS)
-def test_nothing_is_left_behind(work):
-    seq = TensorSequence([rows(), rows(2), rows(1)])
-    for _ in range(100):
-        work(seq)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        for _ in range(ROUNDS_COUNTED):
-            work(seq)
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert after - before < ROUNDS_COUNTED * 16
-    assert_holds(seq, [rows(), rows(2), rows(1)])

@@ -1,6 +1,5 @@
 """Columns: sequences and arrays under names; their selections, files, pickles and Arrow tables."""
 
-import contextlib
 import copy
 import pickle
 import re
@@ -119,21 +118,6 @@ def test_several_positions_are_no_single_one(key):
         columns_of(5).__getitems__(key)
 
 
-def test_columns_without_rows():
-    columns = Columns({"seq": TensorSequence(dtype="int64"), "words": np.array([], object), "list": []})
-    assert [type(columns[name]) for name in columns.names] == [TensorSequence, np.ndarray, np.ndarray]
-    assert columns["words"].dtype == object
-    assert len(columns) == 0
-
-
-def test_columns_of_one_row():
-    objects = np.empty(1, object)
-    objects[0] = np.array([1.5])
-    columns = Columns({"numbers": TensorSequence([1.5]), "seq": [np.array([1, 2])], "objects": objects})
-    assert [type(columns[name]) for name in columns.names] == [np.ndarray, TensorSequence, TensorSequence]
-    assert columns[0]["seq"].tolist() == [1, 2]
-
-
 def test_equality():
     rows = np.arange(6).reshape(3, 2)
     columns = Columns({"a": rows})
@@ -171,22 +155,6 @@ def test_a_frame():
     columns = Columns(dict(frame))
     assert columns["trip"].lengths().tolist() == [2, 3]
     assert columns["fare"].tolist() == [1.5, 2.5]
-
-
-def test_edits_do_not_show():
-    seq = TensorSequence([[1], [2, 3]])
-    columns = Columns({"a": seq, "b": [0, 1]})
-    seq.append([4])
-    columns["a"].clear()
-    assert len(columns) == len(columns["a"]) == 2
-
-
-def test_no_rows():
-    columns = columns_of(3)[:0]
-    assert len(columns) == 0
-    assert columns["box"].shape == (0, 3)
-    assert columns["tokens"].dtype == np.int32
-    assert list(columns) == []
 
 
 @pytest.mark.parametrize(
@@ -340,25 +308,6 @@ def test_damaged_pickles():
         make(cls, sequences | {name: sequences[name][:4]}, inner)
 
 
-@pytest.mark.parametrize("protocol", [2, 5])
-def test_pickles(protocol):
-    columns = columns_of(9)
-    without_items = Columns({"a": np.zeros((5, 0)), "b": np.zeros((5, 2, 0))})
-    for one in (columns, columns[2:7], columns[[5, 0, 5]], columns[:0], without_items):
-        assert same(pickle.loads(pickle.dumps(one, protocol)), one)
-        assert same(copy.copy(one), one)
-        assert same(copy.deepcopy(one), one)
-
-
-def test_data_goes_out_of_band():
-    columns = Columns(
-        {"a": np.zeros(100_000), "b": TensorSequence.from_lengths(np.zeros(100_000), [1] * 100_000)}
-    )
-    buffers = []
-    assert len(pickle.dumps(columns, 5, buffer_callback=buffers.append)) < 2000
-    assert sum(buffer.raw().nbytes for buffer in buffers) >= 1_600_000
-
-
 # --- Arrow ---
 
 
@@ -419,21 +368,6 @@ def test_tables_that_are_refused():
 # --- files ---
 
 
-@pytest.mark.parametrize("name", ARROW_NAMES)
-def test_files(tmp_path, name):
-    pytest.importorskip("pyarrow")
-    columns = columns_of(9, name)
-    sq.save(tmp_path / "a.arrow", columns)
-    columns[[5, 0, 5]].save(tmp_path / "b.arrow")
-    loaded = sq.load(tmp_path / "a.arrow")
-    assert same(loaded, columns)
-    assert sq.load(tmp_path / "a.arrow", column="tokens") == columns["tokens"]
-    both = sq.load([tmp_path / "a.arrow", tmp_path / "b.arrow"])
-    assert same(both, columns[[*range(9), 5, 0, 5]])
-    for one in (loaded, both[::-1], loaded[[3, 3, 1]], both[:0]):
-        assert same(pickle.loads(pickle.dumps(one)), one)
-
-
 def test_loaded_columns_pickle_as_paths(tmp_path):
     pytest.importorskip("pyarrow")
     n = 20_000
@@ -449,27 +383,6 @@ def test_loaded_columns_pickle_as_paths(tmp_path):
     columns[:5].save(tmp_path / "large.arrow")
     with pytest.raises(ValueError, match="has changed since"):
         pickle.loads(pickle.dumps(loaded))
-
-
-def test_part_by_part(tmp_path):
-    pytest.importorskip("pyarrow")
-    columns = columns_of(20)
-    sq.save(tmp_path / "a.arrow", (columns[i : i + 3] for i in range(0, 20, 3)))
-    assert same(sq.load(tmp_path / "a.arrow"), columns)
-    sq.save(tmp_path / "b.arrow", [columns[:0], columns[:5], columns[:0], columns[5:]])
-    assert same(sq.load(tmp_path / "b.arrow"), columns)
-    sq.save(tmp_path / "c.arrow", iter([columns[:0]]))
-    assert same(sq.load(tmp_path / "c.arrow"), columns[:0])
-    sq.save(tmp_path / "d.arrow", Columns({"tokens": columns["tokens"]}))
-    assert sq.load(tmp_path / "d.arrow") == columns["tokens"]
-
-
-def test_images_of_all_sizes(tmp_path):
-    pytest.importorskip("pyarrow")
-    images = TensorSequence([np.full((h, w), h * w, np.uint8) for h, w in ((2, 3), (4, 1), (1, 1))])
-    columns = Columns({"image": images, "label": [0, 1, 2]})
-    sq.save(tmp_path / "a.arrow", iter([columns[:2], columns[2:]]))
-    assert same(sq.load(tmp_path / "a.arrow"), columns)
 
 
 def test_parts_that_do_not_fit(tmp_path):
@@ -536,71 +449,6 @@ def test_bools_of_an_array_are_bytes_in_a_file(tmp_path):
 
 
 # --- nothing that is handed out is the columns' own ---
-
-
-def spoil(array):
-    """Change what can be changed of an array object."""
-    for change in (
-        lambda: array.setflags(write=True),
-        lambda: setattr(array, "shape", (array.size, 1)),
-        lambda: setattr(array, "dtype", np.dtype("V1")),
-        lambda: array.resize(0, refcheck=False),
-        lambda: array.sort(),
-        lambda: array.fill(7),
-        lambda: array.base is not None and spoil(array.base),
-    ):
-        with contextlib.suppress(ValueError, TypeError, AttributeError, DeprecationWarning):
-            change()
-
-
-def exits_of(columns):
-    """Every array and sequence that columns give, by any way."""
-    yield from (columns[name] for name in columns.names)
-    yield from (dict(columns)[name] for name in columns.names)
-    yield from (Columns(columns)[name] for name in columns.names)
-    if len(columns):
-        yield from (value for value in columns[0].values() if isinstance(value, np.ndarray))
-        yield from (value for row in columns for value in row.values() if isinstance(value, np.ndarray))
-    for other in (columns[:], columns[::-1], columns[list(range(len(columns)))], copy.copy(columns)):
-        yield from (other[name] for name in other.names)
-    restore, arguments = columns.__reduce__()
-    yield from arguments[1].values()
-    yield restore(*arguments)["label"]
-
-
-@pytest.mark.parametrize("n", [0, 1, 5])
-def test_what_is_handed_out_can_be_spoilt(n, tmp_path):
-    pytest.importorskip("pyarrow")
-    made = Columns(
-        {
-            "label": np.arange(n),
-            "box": np.arange(6.0 * n).reshape(n, 3, 2),
-            "word": np.array(["w"] * n, object),
-            "tokens": TensorSequence([[i] * (i + 1) for i in range(n)], "int64"),
-        }
-    )
-    made.save(tmp_path / "a.arrow")
-    for columns in (
-        made,
-        sq.load(tmp_path / "a.arrow"),
-        Columns.from_arrow(made),
-        pickle.loads(pickle.dumps(made)),
-    ):
-        expected = {name: columns[name].tolist() for name in columns.names}
-        shapes = {name: columns[name].shape for name in ("label", "box", "word")}
-        for one in exits_of(columns):
-            if isinstance(one, TensorSequence):
-                one.clear()
-            else:
-                assert not one.flags.writeable or one.flags.owndata  # a selection has copies
-                spoil(one)
-        columns.keys().mapping.get("tokens")  # the mapping of the keys has no sequences
-        assert all(value is None for value in columns.keys().mapping.values())
-        columns.names.clear()
-        columns.dtypes.clear()
-        assert {name: columns[name].tolist() for name in columns.names} == expected
-        assert {name: columns[name].shape for name in ("label", "box", "word")} == shapes
-        assert len(columns) == n
 
 
 def test_nan_is_unequal_to_itself():

@@ -97,40 +97,6 @@ def test_batches_that_were_trained_on():
 # --- when the epoch is read ---
 
 
-def test_the_epoch_is_read_at_the_first_batch():
-    """Lightning calls set_epoch after iter()."""
-    sampler = BatchSampler(range(40), batch_size=4)
-    batches = iter(sampler)
-    sampler.set_epoch(1)
-    own = BatchSampler(range(40), batch_size=4)
-    own.set_epoch(1)
-    assert list(batches) == list(own)
-    assert sampler.state_dict()["epoch"] == 1
-    sampler.load_state_dict(sampler.state_dict() | {"epoch": 1, "batches": 3})
-    batches = iter(sampler)
-    sampler.set_epoch(2)
-    assert sampler.state_dict()["batches"] == 0
-    own.set_epoch(2)
-    assert list(batches) == list(own)
-    assert sampler.state_dict()["epoch"] == 2
-
-
-def test_an_older_iterator_never_counts():
-    sampler = BatchSampler(range(40), batch_size=4)
-    old = iter(sampler)
-    next(old), next(old)
-    sampler.set_epoch(1)
-    next(old)
-    assert (sampler.state_dict()["epoch"], sampler.state_dict()["batches"]) == (1, 0)
-    new = iter(sampler)
-    next(new)
-    next(old)
-    assert sampler.state_dict()["batches"] == 1
-    next(iter(sampler))  # of the same epoch, too
-    next(new)
-    assert sampler.state_dict()["batches"] == 1
-
-
 def test_state_of_an_epoch_that_has_ended():
     sampler = BatchSampler(range(10), batch_size=4)
     list(sampler)
@@ -144,16 +110,6 @@ def test_state_of_an_epoch_that_has_ended():
     state["batches"] = 1  # of three that a loader fetched ahead
     sampler.load_state_dict(state)
     assert len(list(sampler)) == 2
-
-
-def test_iterators_that_are_not_used():
-    """PyTorch's loaders call iter() twice."""
-    sampler = BatchSampler(range(40), batch_size=4)
-    whole = list(sampler)
-    sampler.load_state_dict(sampler.state_dict() | {"batches": 3})
-    iter(sampler)
-    assert sampler.state_dict()["batches"] == 3
-    assert list(sampler) == whole[3:]
 
 
 def test_copies_and_pickles():
