@@ -52,9 +52,9 @@ def replace_lists(
     (dict of str to str, dict of str to str)
         What became of those that are gone, and why others stay.
     """
-    read = read_names(model)
     chosen = _Views(prepared, builder) if which == VIEWS else _PackedLists(prepared, builder, which)
-    chosen.decline(read)
+    if chosen.forms:
+        chosen.decline(read := read_names(model))
     if chosen.forms:
         _write(model, prepared, builder, chosen, read)
         builder.apply()
@@ -83,13 +83,13 @@ class _Chosen:
         self.reasons: dict[str, str] = {}
         self.restored: dict[str, Any] = {}
         self._linked: dict[str, list[tuple[str, Node]]] = defaultdict(list)
-        for node in prepared.model.graph.all_nodes():
-            for one, other in record_of(node).continues(node) if node.graphs else ():
-                self._linked[one].append((other, node))
-                self._linked[other].append((one, node))
 
     def decline(self, read: set[str]) -> None:
         """Have those lists stay that can't go, until all others can. Edits come after what they edit."""
+        for node in self._prepared.model.graph.all_nodes():
+            for one, other in record_of(node).continues(node) if node.graphs else ():
+                self._linked[one].append((other, node))
+                self._linked[other].append((one, node))
         while left := list(reversed(self.forms)):
             for name in left:
                 if name in self.forms and (why := self._why_not(name, read)):
