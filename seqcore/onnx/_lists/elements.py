@@ -154,7 +154,7 @@ class Elements(Representation):
     def join(self, nodes, axis, stacks, out):
         parts = list(self.parts)
         kept = self._kept_axes(axis, stacks)
-        differing = [k for k in kept if len(lengths := {*self._lengths(k)}) > 1 or None in lengths]
+        differing = [k for k in kept if len(found := {*self._lengths(k)}) > 1 or None in found]
         if differing and len(parts) > 1:
             # onnxruntime's Concat passes by empty tensors, of whatever lengths.
             places = nodes.constant(differing)

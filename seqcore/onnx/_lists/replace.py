@@ -104,10 +104,11 @@ class _Chosen:
         prepared = self._prepared
         if name in prepared.model.graph.inputs:
             return "it is an input of the model"
-        for other, node in self._linked.get(name, ()):
-            if other not in self.forms and not (other in self.restored and other in node.outputs):
-                return f"'{node.name}' {record_of(node).verb}"
-        for node, graph in (*prepared.readers[name], prepared.producers.get(name, (None, None))):
+        for other, owner in self._linked.get(name, ()):
+            if other not in self.forms and not (other in self.restored and other in owner.outputs):
+                return f"'{owner.name}' {record_of(owner).verb}"
+        concerned = [*prepared.readers[name], prepared.producers.get(name, (None, None))]
+        for node, graph in concerned:
             if node is not None:
                 if why := record_of(node).why_not_lowered(node, self.forms, prepared, read):
                     return why
@@ -127,9 +128,9 @@ class _Views(_Chosen):
             if node.is_op("Loop", "If"):
                 # Outside of other loops, who reads it as a list gets it made once, of its elements.
                 is_outside = node in prepared.model.graph.nodes
-                for name, form in carried_lists(node, prepared, builder).items():
+                for name, carried in carried_lists(node, prepared, builder).items():
                     restores = is_outside and name in node.outputs
-                    (self.restored if restores else self.forms)[name] = form
+                    (self.restored if restores else self.forms)[name] = carried
         for name, (node, _) in prepared.producers.items():
             if not (name in self.forms or name in self.restored) and prepared.is_sequence(name):
                 try:
