@@ -15,7 +15,7 @@ from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.tiers import Attempts
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.weights import without_weights
-from seqcore.onnx._thresholds import LONG, LONG_FOR_LOOPS, MOST_INSERTS
+from seqcore.onnx._thresholds import FEW, LONG, MOST_INSERTS
 from seqcore.onnx.explaining import explain
 
 pytestmark = pytest.mark.mostly_slow(5)
@@ -202,7 +202,7 @@ class TestWhole:
             s = SplitToSequence <keepdims = 0> (x)
             y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
         }""")
-        for n in (1, LONG_FOR_LOOPS, LONG_FOR_LOOPS + 1, 10_000):
+        for n in (1, FEW, FEW + 1, 10_000):
             x = np.ones((n, 2), np.float32)
             assert_values(used.run(x=x), [x])
         assert used.outcomes == [True] * 4
