@@ -1,14 +1,11 @@
 """Build the compiled core, and prepare README for the package index. The rest is in pyproject.toml."""
 
-import hashlib
 import os
 import re
 import sys
-import sysconfig
 import tomllib
 from pathlib import Path
 
-import Cython
 import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -53,30 +50,14 @@ def readme():
     return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?:|#)", rf"\1{home}/blob/main/", text)
 
 
-# The fingerprint of the modules beside their sources, for this Python.
-STAMP = Path(f"build/seqcore{sysconfig.get_config_var('EXT_SUFFIX')}.txt")
-
-
-def fingerprint():
-    """Return a hash of what the modules are built from: sources, tools and flags, but not their times."""
-    flags = ["CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS", "MACOSX_DEPLOYMENT_TARGET"]
-    flags += ["SEQCORE_DEBUG", "SEQCORE_SMALL"]
-    tools = sys.version, np.__version__, Cython.__version__, [os.environ.get(flag) for flag in flags]
-    content = hashlib.sha256(repr(tools).encode())
-    for pattern in ("setup.py", "seqcore/**/*.pyx", "seqcore/**/*.pxd", "seqcore/include/*.h"):
-        for path in sorted(Path().glob(pattern)):
-            content.update(f"\0{path.as_posix()}\0".encode() + path.read_bytes())
-    return content.hexdigest()
-
-
 class BuildAlsoInPlace(build_ext):
     """Also copy the built modules beside their sources.
 
     `pip install .` builds in the checkout, and a Python started there imports seqcore from there. Without
     compiled modules that import would fail, although the package is installed.
 
-    In return, an editable install and `build_ext --inplace` start from modules that are there: they build
-    none if no source, tool or flag has changed, and else those whose sources are newer.
+    In return, an editable install and `build_ext --inplace` start from modules that are there, and build
+    those whose sources are newer; --force builds all, as other flags or another NumPy need.
     """
 
     def finalize_options(self):
@@ -85,33 +66,17 @@ class BuildAlsoInPlace(build_ext):
             self.parallel = os.cpu_count()
 
     def run(self):
-        before = fingerprint()
-        names = map(self.get_ext_filename, [one.name for one in self.extensions])
-        names = [name for name in names if os.path.exists(name)] if self.inplace else []
-        for name in names:
-            self.mkpath(os.path.join(self.build_lib, os.path.dirname(name)))
-            self.copy_file(name, os.path.join(self.build_lib, name))  # if it is newer
-        is_stamped = STAMP.exists() and STAMP.read_text() == before
-        self.is_built = is_stamped and len(names) == len(self.extensions) and not self.force
-        if not self.is_built:
-            STAMP.unlink(missing_ok=True)
-            self.translate()
-        super().run()
-        if not self.inplace:
-            self.copy_extensions_to_source()
-        STAMP.parent.mkdir(exist_ok=True)
-        STAMP.write_text(before)
-
-    def translate(self):
-        """Translate the modules to C, if their sources are newer."""
+        for name in map(self.get_ext_filename, [one.name for one in self.extensions]):
+            if self.inplace and os.path.exists(name):
+                self.mkpath(os.path.join(self.build_lib, os.path.dirname(name)))
+                self.copy_file(name, os.path.join(self.build_lib, name))  # if it is newer
         options = {"nthreads": self.parallel, "force": self.force or None, "compiler_directives": DIRECTIVES}
         translated = cythonize(self.extensions, **options)
         for extension, other in zip(self.extensions, translated, strict=True):
             extension.sources, extension.depends = other.sources, other.depends
-
-    def build_extension(self, extension):
-        if not self.is_built:
-            super().build_extension(extension)
+        super().run()
+        if not self.inplace:
+            self.copy_extensions_to_source()
 
 
 def extensions():

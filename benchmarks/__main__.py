@@ -13,7 +13,8 @@ import sys
 import seqcore
 
 from . import container, embedded, exported, files, loaders, maps, matrix, models, ragged, storage  # noqa: F401  (rows)
-from .chart import as_ratio, as_value, draw
+from .chart import as_ratio, as_value
+from .charts import draw
 from .declare import CASES, optional
 from .measure import measure
 
@@ -105,6 +106,12 @@ def parse_matrix(arguments):
     parser.add_argument("--json", metavar="FILE", dest="json_file", help="write the numbers as well")
     parser.add_argument("--markdown", metavar="FILE", help="write the table as well")
     parser.add_argument("--against", metavar="FILE", help="print what has moved since the run that wrote it")
+    parser.add_argument(
+        "--compare",
+        metavar="FILE",
+        nargs="+",
+        help="measure nothing; print what has moved in each pair of earlier runs, before and after",
+    )
     return parser.parse_args(arguments)
 
 

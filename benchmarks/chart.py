@@ -1,15 +1,9 @@
-"""Charts of a run, as SVG: a file for each group, that of a phone's width.
+"""A chart of a group of rows, as SVG, of a phone's width."""
 
-Drawn from what `--json` writes, so that `python -m benchmarks.chart RUN.json FOLDER` draws a run anew.
-"""
-
-import json
 import math
-import sys
 import textwrap
 from html import escape
 from itertools import groupby
-from pathlib import Path
 
 UNITS = {
     "s": [(1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
@@ -101,20 +95,6 @@ class Axis:
             f'  <path class="{"even" if one == 1 else "grid"}" d="M{self(one):.1f} {y - 4} v17"/>'
             for one in self.decades()
         ]
-
-
-def draw(run, folder):
-    """Write the charts of a run, a dict as `--json` has it, into a folder."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    shown = [row for row in run["rows"] if row["peer"] is not None and row["ratio"] is not None]
-    for name, (title, groups) in CHARTS.items():
-        if rows := [row for row in shown if row["group"] in groups]:
-            text = chart(title, rows, run["machine"])
-            (Path(folder) / f"benchmark-{name}.svg").write_text(text, encoding="utf-8")
-    from .front import front
-
-    if text := front(run):
-        (Path(folder) / "benchmark-front.svg").write_text(text, encoding="utf-8")
 
 
 def chart(title, rows, machine):
@@ -229,8 +209,3 @@ def svg(title, description, height, parts):
             "</svg>\n",
         ]
     )
-
-
-if __name__ == "__main__":
-    run, folder = sys.argv[1:]
-    draw(json.loads(Path(run).read_text(encoding="utf-8")), folder)

@@ -6,8 +6,10 @@ cell is a row at one number of elements, element type and mean length; its ratio
 way, which the same run measures in turns. `WITHOUT_A_ROW` has the reasons of names without one.
 
     python -m benchmarks matrix [--only PATTERN] [--quick] [--json FILE] [--markdown FILE] [--against FILE]
+    python -m benchmarks matrix --compare BEFORE AFTER [BEFORE AFTER …]
 
 `--against` prints the cells whose ratio has moved by more than 1.3 since the run that wrote the file.
+`--compare BEFORE AFTER …` measures nothing: it prints what has moved the same way in each pair of runs.
 """
 
 import copy
@@ -124,6 +126,15 @@ class Data:
         return pa.ListArray.from_arrays(pa.array(self.offsets.astype(np.int32)), pa.array(self.values))
 
     @cached_property
+    def pa_copied(self):
+        pa = optional("pyarrow")
+        return pa.ListArray.from_arrays(pa.array(self.offsets.astype(np.int32)), pa.array(self.values.copy()))
+
+    @cached_property
+    def nwindows(self):
+        return np.zeros(len(self.seq.windows(4)) + 1, np.int64)
+
+    @cached_property
     def pl(self):
         return optional("polars").Series(self.pa)
 
@@ -173,8 +184,9 @@ class Row(NamedTuple):
     dtypes: tuple = ("f4",)
     means: tuple = (10,)
     fresh: object = None  # … and that of the others, for calls that change what they work on
-    most: float | None = None  # a limit of its own, with the reason
-    reason: str = ""
+    most: float | None = None  # what it may take beside the other ways where that is above the usual limits
+    of_ten: float | None = None  # the same of ten elements
+    reason: str = ""  # … and why
 
     @property
     def name(self):
@@ -192,8 +204,13 @@ class Cell(NamedTuple):
         return f"{self.row.label} | {self.n:,} | {self.dtype} | {self.mean}"
 
     @property
+    def usual(self):
+        return LIMIT if self.n > 10 else OF_TEN
+
+    @property
     def limit(self):
-        return self.row.most or (OF_TEN if self.n <= 10 else LIMIT)
+        own = self.row.most if self.n > 10 else self.row.of_ten or self.row.most
+        return max(own or 0, self.usual)
 
 
 ROWS: list[Row] = []
@@ -352,6 +369,8 @@ row(
     "from_offsets",
     lambda d: sq.TensorSequence.from_offsets(d.values, d.offsets),
     {"copy and check": lambda d: (d.offsets.copy(), bool((d.offsets[1:] >= d.offsets[:-1]).all()))},
+    most=1.5,
+    reason="that offsets rise is checked in the same pass as they are copied",
 )
 row(
     "from_padded",
@@ -363,6 +382,8 @@ row(
     lambda d: sq.split_to_sequence(d.values, d.lengths),
     {"np.cumsum": lambda d: np.cumsum(d.lengths)},
     most=1.5,
+    of_ten=3.0,
+    reason="the lengths are checked, too",
 )
 row(
     "split_to_sequence, rows",
@@ -458,7 +479,7 @@ row("nbytes", lambda d: d.seq.nbytes, {"a list": lambda d: sum(one.nbytes for on
 row(
     "pinned_nbytes",
     lambda d: d.of_arrays.pinned_nbytes,
-    {"a list": lambda d: sum(one.nbytes for one in d.arrays)},
+    {"distinct arrays": lambda d: sum({id(one): one.nbytes for one in d.arrays}.values())},
 )
 row(
     "sequence_length",
@@ -484,7 +505,14 @@ EDITS = {
 }
 
 
-def edited(label, ours, theirs, make=lambda d: (d.seq.copy(), [*d.arrays]), **options):
+def unshared(sequence):
+    """Return a copy with a store of its own, as a copied list has: the first edit of a copy makes it."""
+    sequence = sequence.copy()
+    sequence.append(sequence.pop())
+    return sequence
+
+
+def edited(label, ours, theirs, make=lambda d: (unshared(d.seq), [*d.arrays]), **options):
     row(label, ours, {"a list": theirs}, fresh=make, **{**EDITS, **options})
 
 
@@ -541,7 +569,8 @@ row(
     "__deepcopy__",
     lambda d: copy.deepcopy(d.seq),
     {"values.copy()": lambda d: (d.values.copy(), d.offsets.copy())},
-    most=5,
+    most=5.0,
+    of_ten=8.0,
     reason=OVERHEAD,
 )
 row(
@@ -585,7 +614,7 @@ row(
         "np.array_equal": lambda d: (
             np.array_equal(d.values, d.copied.values()) and np.array_equal(d.offsets, d.copied.offsets())
         ),
-        "pyarrow": lambda d: d.pa.equals(d.pa),
+        "pyarrow": lambda d: d.pa.equals(d.pa_copied),
     },
     dtypes=("f4", "i8"),
 )
@@ -605,18 +634,28 @@ row(
     lambda d: d.seq.astype("f8"),
     {"values.astype": lambda d: d.values.astype("f8")},
     dtypes=("f4", "i8"),
+    of_ten=4.0,
+    reason=OVERHEAD,
 )
 row(
     "lengths",
     lambda d: d.seq.lengths(),
     {"np.diff": lambda d: np.diff(d.offsets), "Polars": lambda d: d.pl.list.len()},
 )
-row("lengths, shuffled", lambda d: d.shuffled.lengths(), {"by hand": lambda d: np.diff(d.offsets)[d.order]})
+row(
+    "lengths, shuffled",
+    lambda d: d.shuffled.lengths(),
+    {"by hand": lambda d: np.diff(d.offsets)[d.order]},
+    most=2.5,
+    reason="each offset is checked when it is read",
+)
 row("offsets", lambda d: d.seq.offsets(), {"a view": lambda d: d.offsets[:]}, most=5, reason=OVERHEAD)
 row(
     "offsets, shuffled",
     lambda d: d.shuffled.offsets(),
     {"np.cumsum": lambda d: np.concatenate([[0], np.cumsum(np.diff(d.offsets)[d.order])])},
+    most=1.5,
+    reason="as lengths",
 )
 row("values", lambda d: d.seq.values(), {"a view": lambda d: d.values[:]}, most=5, reason=OVERHEAD)
 row(
@@ -685,16 +724,18 @@ row(
 row(
     "__array__",
     lambda d: np.asarray(d.of_rows),
-    {"a view": lambda d: np.asarray(d.rows[:])},
-    most=12,
-    reason="that elements have one shape is checked",
+    {"a copy": lambda d: d.rows.copy()},  # ours may be written to, too; `values` has views
+    most=2.0,
+    of_ten=4.0,
+    reason=OVERHEAD,
 )
 row(
     "windows",
     lambda d: d.seq.windows(4),
-    {"two copies of offsets": lambda d: (d.offsets.copy(), d.offsets.copy())},
-    most=10,
-    reason="DESIGN's row: for each window",
+    {"two copies of offsets": lambda d: (d.nwindows.copy(), d.nwindows.copy())},
+    most=30.0,
+    of_ten=8.0,
+    reason="the start and length of each window are computed; copies that fit the cache are not",
 )
 row(
     "truncate",
@@ -737,7 +778,16 @@ def reduction(how, label, dtype):
         others["Polars"] = lambda d: getattr(d.pl.list, POLARS[how])()
     if how in TORCH and dtype == "f4":
         others["PyTorch"] = lambda d: by_torch(TORCH[how])(d)
-    row(f"reduce, {label}", lambda d: d.seq.reduce(how), others, dtypes=(dtype,), means=LONG)
+    row(
+        f"reduce, {label}",
+        lambda d: d.seq.reduce(how),
+        others,
+        dtypes=(dtype,),
+        means=LONG,
+        most=2.2,
+        of_ten=3.5,
+        reason="of five numbers the loop over an element's numbers is foretold wrongly each time",
+    )
 
 
 for dtype in ("f4", "i8"):
@@ -754,6 +804,7 @@ row(
         "a loop": lambda d: [np.std(one) for one in d.arrays],
         "awkward": lambda d: optional("awkward").std(d.ak, axis=1),
     },
+    sizes=(10, 10_000),
     means=LONG,
 )
 
@@ -763,12 +814,17 @@ row(
     "sequence_map",
     lambda d: sq.sequence_map(PLUS_ONE, d.of_arrays),
     {"a loop": lambda d: [PLUS_ONE(one) for one in d.arrays]},
-    most=3,
+    most=3.0,
+    of_ten=6.0,
+    reason="10 µs: how the map runs is chosen, and its results become a sequence",
 )
 row(
     "sequence_map, a ufunc",
     lambda d: sq.sequence_map(np.negative, d.seq),
     {"on the values": lambda d: np.negative(d.values)},
+    most=5.0,
+    of_ten=40.0,
+    reason="as sequence_map, beside one call",
 )
 row(
     "sequence_map, np.sort",
@@ -778,13 +834,17 @@ row(
         "a loop": lambda d: [np.sort(one) for one in d.arrays],
         "Polars": lambda d: d.pl.list.sort(),
     },
-    most=4,
+    most=4.0,
+    of_ten=6.0,
     reason="a call for each element; Polars sorts in Rust",
 )
 row(
     "map_batches",
     lambda d: sq.map_batches(np.negative, d.seq),
     {"on the values": lambda d: np.negative(d.values)},
+    most=5.0,
+    of_ten=40.0,
+    reason="as sequence_map, beside one call",
 )
 
 # -- Arrow, pickles, files ---------------------------------------------------------------------------------
@@ -818,6 +878,9 @@ row(
     "__reduce__",
     lambda d: pickle.loads(pickle.dumps(d.seq, 5)),
     {"values and offsets": lambda d: pickle.loads(pickle.dumps((d.values, d.offsets), 5))},
+    most=1.6,
+    of_ten=5.0,
+    reason="it is found out which memory lies in files, and what of it is used",
 )
 row(
     "save",
@@ -840,48 +903,61 @@ row(
     "BatchSampler",
     lambda d: [*sq.BatchSampler(d.lengths, batch_size=32)],
     {"np.split": batches_by_hand},
-    most=2,
-    reason="batches are lists of int, as PyTorch's samplers give",
+    most=5.0,
+    of_ten=8.0,
+    reason="80 µs an epoch, and 5 µs a batch, whose elements are of mixed lengths",
 )
 row(
     "BatchSampler, tokens",
     lambda d: [*sq.BatchSampler(d.lengths, max_tokens=1024)],
     {"by hand": lambda d: batches_of_tokens(d, 1024)},
+    of_ten=25.0,
+    reason="80 µs an epoch: any batch of any epoch can be resumed",
 )
 row(
     "pack",
     lambda d: sq.pack(d.lengths, 100, strategy="next_fit"),
     {"by hand": lambda d: next_fit(d.lengths, 100)},
+    of_ten=12.0,
+    reason="20 µs: lengths are checked, and the packs become a sequence",
 )
 row(
     "Columns",
     lambda d: sq.Columns({"tokens": d.seq, "label": ORDER[: d.n]}),
     {"a dict": lambda d: {"tokens": d.seq[:], "label": ORDER[: d.n].copy()}},
-    most=4,
+    most=4.0,
+    of_ten=12.0,
     reason=OVERHEAD,
 )
 row(
     "Columns.__getitem__",
     lambda d: d.columns[d.some],
     {"by hand": lambda d: {"tokens": d.seq[d.some], "label": ORDER[: d.n][d.some]}},
+    most=3.5,
+    of_ten=5.0,
+    reason="4 µs: the batch is Columns again",
 )
 row(
     "Columns.__getitem__, a row",
     lambda d: d.columns[3],
     {"by hand": lambda d: {"tokens": d.seq[3], "label": ORDER[3]}},
-    most=2,
+    most=2.5,
+    reason="the key may be of many kinds",
 )
 row(
     "Columns.__add__",
     lambda d: d.columns + d.columns,
     {"by hand": lambda d: (d.seq + d.seq, np.concatenate([ORDER[: d.n]] * 2))},
-    most=3,
+    most=3.0,
+    of_ten=10.0,
+    reason=OVERHEAD,
 )
 row(
     "Columns.__or__",
     lambda d: d.columns | {"more": ORDER[: d.n]},
     {"a dict": lambda d: {"tokens": d.seq[:], "label": ORDER[: d.n].copy(), "more": ORDER[: d.n].copy()}},
-    most=5,
+    most=6.0,
+    of_ten=10.0,
     reason=OVERHEAD,
 )
 row(
@@ -893,12 +969,17 @@ row(
     "Columns.__getitems__",
     lambda d: d.columns.__getitems__(d.some),
     {"by hand": lambda d: {"tokens": d.seq[d.some], "label": ORDER[: d.n][d.some]}},
+    most=3.5,
+    of_ten=5.0,
+    reason="as Columns.__getitem__",
 )
 row(
     "Columns.__iter__",
     lambda d: [*d.columns],
     {"by hand": lambda d: [{"tokens": t, "label": n} for t, n in zip(d.seq, ORDER[: d.n], strict=True)]},
     sizes=(10, 10_000),
+    most=2.5,
+    reason="rows are of any columns, in place of two",
 )
 row(
     "Columns.__arrow_c_stream__",
@@ -918,13 +999,16 @@ row(
     "Columns.from_arrow",
     lambda d: sq.Columns.from_arrow(d.table),
     {"to_numpy": lambda d: [one.to_numpy() for one in (d.pa.values, d.pa.offsets, d.table["label"])]},
-    most=5,
+    most=6.5,
     reason="the export of pyarrow takes most of it",
 )
 row(
     "Columns.__reduce__",
     lambda d: pickle.loads(pickle.dumps(d.columns, 5)),
     {"by hand": lambda d: pickle.loads(pickle.dumps((d.values, d.offsets, ORDER[: d.n]), 5))},
+    most=2.0,
+    of_ten=7.0,
+    reason="as __reduce__, for each column",
 )
 row(
     "Columns.save",
@@ -937,14 +1021,16 @@ row(
     "Columns.load",
     lambda d: sq.Columns.load(d.saved_columns),
     {"np.load, mapped": lambda d: [np.load(path, mmap_mode="r") for path in d.saved_arrays]},
-    most=4,
+    most=4.0,
+    of_ten=5.0,
     reason="pyarrow reads the file's end",
 )
 row(
     "load, columns",
     lambda d: sq.load(d.saved_columns),
     {"np.load, mapped": lambda d: [np.load(path, mmap_mode="r") for path in d.saved_arrays]},
-    most=4,
+    most=4.0,
+    of_ten=5.0,
     reason="pyarrow reads the file's end",
 )
 
@@ -1020,6 +1106,7 @@ def measured(cell, nrounds, seconds):
         "best": best,
         "theirs": statistics.median(times[best]),
         "ratio": round(ratio, 3),
+        "usual": cell.usual,
         "limit": cell.limit,
         "reason": cell.row.reason,
     }
@@ -1033,16 +1120,30 @@ def as_time(seconds):
 
 
 def as_markdown(results):
-    lines = ["| call | elements | type | mean length | ours | best other way | ratio | limit |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    """Return a table with a line for each row, type and mean length, and reasons of what is above limits."""
+    lines: dict[tuple[str, ...], dict[str, dict]] = {}
     for one in results:
-        place = " | ".join(one["cell"].split(" | "))
-        short = " **" if one["ratio"] > one["limit"] else " "
-        lines.append(
-            f"| {place} | {as_time(one['ours'])} | {one['best']}, {as_time(one['theirs'])} |"
-            f"{short}{one['ratio']:.2f}{short.strip()} | {one['limit']:g} |"
-        )
-    return "\n".join(lines) + "\n"
+        label, n, dtype, mean = one["cell"].split(" | ")
+        lines.setdefault((label, dtype, mean), {})[n] = one
+    sizes = [f"{n:,}" for n in SIZES]
+    text = [f"| call | type, mean length | {' | '.join(sizes)} | the other way |", "|---" * 6 + "|"]
+    reasons = {}
+    for (label, dtype, mean), cells_of in lines.items():
+        ratios = [_as_ratio(cells_of.get(n)) for n in sizes]
+        best = [*cells_of.values()][-1]["best"]
+        text.append(f"| {label} | {dtype}, {mean} | {' | '.join(ratios)} | {best} |")
+        if any(one["ratio"] > one["usual"] for one in cells_of.values()):
+            reasons[label] = next(iter(cells_of.values()))["reason"]
+    text += ["", "Above the usual limits are, with reasons:", ""]
+    text += [f"- {label}: {reason or 'not known yet'}" for label, reason in reasons.items()]
+    return "\n".join(text) + "\n"
+
+
+def _as_ratio(one):
+    if one is None:
+        return ""
+    ratio = f"{one['ratio']:.2f}" if one["ratio"] < 10 else f"{one['ratio']:.0f}"
+    return f"**{ratio}**" if one["ratio"] > one["usual"] else ratio
 
 
 def moved(results, earlier):
@@ -1055,7 +1156,32 @@ def moved(results, earlier):
     ]
 
 
-def main(only="", quick=False, json_file=None, markdown=None, against=None):
+def moved_in_each(runs):
+    """Return Markdown of the cells that have moved the same way in each pair of runs, before and after."""
+    moves: dict[str, list[float]] = {}
+    for before, after in zip(runs[::2], runs[1::2], strict=True):
+        earlier = {one["cell"]: one["ratio"] for one in before}
+        for one in after:
+            if one["cell"] in earlier:
+                moves.setdefault(one["cell"], []).append(one["ratio"] / earlier[one["cell"]])
+    lines = [
+        f"| {cell.replace(' | ', ', ')} | {', '.join(f'{move:.2f}' for move in made)} |"
+        for cell, made in moves.items()
+        if min(made) > MOVED or max(made) < 1 / MOVED
+    ]
+    if not lines:
+        return f"No ratio of {len(moves)} has moved by more than {MOVED}.\n"
+    return "\n".join(["| cell | ratio, after / before |", "|---|---|", *lines]) + "\n"
+
+
+def read_run(path):
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def main(only="", quick=False, json_file=None, markdown=None, against=None, compare=None):
+    if compare:
+        print(moved_in_each([read_run(path) for path in compare]))
+        return
     nrounds, seconds = (3, 0.002) if quick else (9, 0.02)
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     if torch := optional("torch"):
@@ -1078,5 +1204,5 @@ def main(only="", quick=False, json_file=None, markdown=None, against=None):
     if markdown:
         Path(markdown).write_text(as_markdown(results), encoding="utf-8")
     if against:
-        lines = moved(results, json.loads(Path(against).read_text(encoding="utf-8")))
+        lines = moved(results, read_run(against))
         print("\nmoved since then:", *(lines or ["nothing"]), sep="\n")

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import TypeVar
 
+from seqcore.onnx.body import GraphBody as GraphBody
+
 # The bound is not narrower, because bfloat16 derives from `np.generic` only.
 T = TypeVar("T", bound=np.generic, default=Any)
 T1 = TypeVar("T1", bound=np.generic, default=Any)
 T2 = TypeVar("T2", bound=np.generic, default=Any)
-T3 = TypeVar("T3", bound=np.generic, default=Any)
 
 _T_co = TypeVar("_T_co", bound=np.generic, covariant=True)
 

@@ -31,6 +31,8 @@ _OBJECTS = (object, np.object_)
 
 # One type has many spellings ('<f4' and 'float32', the two C types of int64); these are the canonical ones.
 _CANONICAL = {dtype: dtype for dtype in ELEMENT_TYPES.values()}
+# NumPy computes the name of a dtype each time.
+_NAME_OF = {dtype: name for name, dtype in ELEMENT_TYPES.items()}
 # Names that need no other look: "float32", "f", "f4", "<f4".
 _SPELLINGS = {
     spelling: dtype
@@ -147,7 +149,7 @@ def type_name(dtype: DTypeName) -> str:
     """
     if not isinstance(dtype, np.dtype):
         dtype = element_type(dtype)
-    return "string" if dtype == STRING else dtype.name
+    return _NAME_OF.get(dtype) or dtype.name
 
 
 def _bfloat16() -> np.dtype[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, overload
 
 from seqcore._arguments.integers import as_count, flag
@@ -15,6 +16,7 @@ from seqcore._maps.job import Job, run_serially
 from seqcore._maps.outputs import Outputs, complete
 from seqcore._maps.reductions import reduction_work
 from seqcore._maps.work import ElementWork, read_only, runs_many
+from seqcore.core.late import late
 from seqcore.core.maps import Bound
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import element_type
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
     from seqcore._typing import (
         T1,
         T2,
-        T3,
         DTypeName,
         DTypeOf,
         Graph,
+        GraphBody,
         Model,
         Output,
         Path,
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
         Typed,
         Workers,
     )
-    from seqcore.onnx.body import GraphBody
 
     _Graph: TypeAlias = Graph | Model | GraphBody | Path
     _Body: TypeAlias = Callable[..., Any] | _Graph
@@ -119,14 +120,6 @@ def sequence_map(
 ) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
 @overload
 def sequence_map(
-    body: Callable[[NDArray[T]], tuple[Output[T1], Output[T2], Output[T3]]],
-    input_sequence: Typed[T],
-    *,
-    output_dtypes: tuple[DTypeName, DTypeName, DTypeName] | None = None,
-    **options: Unpack[_Options],
-) -> tuple[TensorSequence[T1], TensorSequence[T2], TensorSequence[T3]]: ...
-@overload
-def sequence_map(
     body: Callable[[NDArray[T]], tuple[Output[Any], ...]],
     input_sequence: Typed[T],
     *,
@@ -155,16 +148,6 @@ def sequence_map(
 ) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
 @overload
 def sequence_map(
-    body: Callable[[NDArray[T], NDArray[Any]], tuple[Output[T1], Output[T2], Output[T3]]],
-    input_sequence: Typed[T],
-    additional_input: ArrayLike,
-    /,
-    *,
-    output_dtypes: tuple[DTypeName, DTypeName, DTypeName] | None = None,
-    **options: Unpack[_Options],
-) -> tuple[TensorSequence[T1], TensorSequence[T2], TensorSequence[T3]]: ...
-@overload
-def sequence_map(
     body: Callable[[NDArray[T], NDArray[Any]], tuple[Output[Any], ...]],
     input_sequence: Typed[T],
     additional_input: ArrayLike,
@@ -191,15 +174,6 @@ def sequence_map(
     output_dtypes: tuple[DTypeName, DTypeName] | None = None,
     **options: Unpack[_Options],
 ) -> tuple[TensorSequence[T1], TensorSequence[T2]]: ...
-@overload
-def sequence_map(
-    body: Callable[..., tuple[Output[T1], Output[T2], Output[T3]]],
-    input_sequence: Typed[Any],
-    additional_input: ArrayLike,
-    *additional_inputs: ArrayLike,
-    output_dtypes: tuple[DTypeName, DTypeName, DTypeName] | None = None,
-    **options: Unpack[_Options],
-) -> tuple[TensorSequence[T1], TensorSequence[T2], TensorSequence[T3]]: ...
 @overload
 def sequence_map(
     body: Callable[..., tuple[Output[Any], ...]],
@@ -464,11 +438,7 @@ def _work_of(body, inputs, n):
 
 
 def _workers_of(executor):
-    if executor is None:
-        return None
-    from seqcore._maps.workers import workers_of
-
-    return workers_of(executor)
+    return None if executor is None else late("workers_of")(executor)
 
 
 def _run(work, single, dtypes, workers, executor, chunksize, progress):
@@ -517,9 +487,7 @@ def _as_body(body):
     if callable(body):
         return body
     if isinstance(body, str | os.PathLike) or type(body).__module__.partition(".")[0] == "onnx":
-        from seqcore.onnx import GraphBody
-
-        return GraphBody(body)
+        return late("GraphBody")(body)
     raise TypeError(f"body must be a callable, an ONNX graph or a path to one, got {got(body)}")
 
 
@@ -554,28 +522,19 @@ def _known_types(body, inputs, output_dtypes):
     return single, dtypes
 
 
-class _reporting:
-    """A context manager that shows progress and gives the function to call with the elements done."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self.progress: Any = progress
-        self.total = total
-        self.bar: Any = None
-
-    def __enter__(self):
-        if self.progress is None or self.progress is False:
-            return None
-        if self.progress is True:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                raise ImportError("progress=True needs the package tqdm: pip install tqdm") from None
-            self.bar = tqdm(total=self.total, unit="tensor")
-            return lambda done: self.bar.update(done - self.bar.n)
-        if not callable(self.progress):
-            raise TypeError(f"progress must be a bool or a callable, got {got(self.progress)}")
-        return lambda done: self.progress(done, self.total)
-
-    def __exit__(self, *exc_info):
-        if self.bar is not None:
-            self.bar.close()
+@contextmanager
+def _reporting(progress, total):
+    """Show progress meanwhile; gives the function to call with the elements done, or None."""
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            raise ImportError("progress=True needs the package tqdm: pip install tqdm") from None
+        with tqdm(total=total, unit="tensor") as bar:
+            yield lambda done: bar.update(done - bar.n)
+    elif callable(progress):
+        yield lambda done: progress(done, total)
+    else:
+        raise TypeError(f"progress must be a bool or a callable, got {got(progress)}")

@@ -1,15 +1,17 @@
 import gc
+import itertools
 import os
 import random
 import shlex
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 import pytest
 from seqcore.core.store import SMALL_LIMITS
 from support import random_cases
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
+SOME = 12  # cases that a merge waits for, of a product that is mostly slow
 
 if not getattr(sys, "_is_gil_enabled", lambda: True)():
     # Dask's profiler reads frames that other threads run, which can end the process there.
@@ -66,46 +68,61 @@ def pytest_runtest_makereport(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out what a build with small thresholds costs, and mark cases as slow.
-
-    Those are cases of a test that is mostly slow, and of one whose parameters make many cases.
-    """
+    """Leave out what a build with small thresholds costs."""
     if SMALL_LIMITS:
         costs = [item for item in items if item.get_closest_marker("usual_limits")]
         config.hook.pytest_deselected(items=costs)
         items[:] = [item for item in items if not item.get_closest_marker("usual_limits")]
-    counts, products = Counter(), defaultdict(list)
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        mark = item.get_closest_marker("mostly_slow")
-        if mark and counts[test] % mark.args[0]:
-            item.add_marker(pytest.mark.slow)
-        at_night = item.get_closest_marker("mostly_at_night")
-        if at_night and counts[test] % at_night.args[0]:
-            item.add_marker(pytest.mark.at_night)
-        if item.get_closest_marker("at_night"):
-            item.add_marker(pytest.mark.slow)
-        counts[test] += 1
-        keeps_all = mark and mark.args[0] == 1
-        if hasattr(item, "callspec") and not keeps_all and not item.get_closest_marker("slow"):
-            products[test].append(item)
-    for test, cases in products.items():
-        for case in left_out(test, cases):
-            case.add_marker(pytest.mark.slow)
-            case.add_marker(pytest.mark.at_night)
 
 
-def left_out(test, cases):
-    """Yield the cases of a product that say little more than the others, always the same ones.
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector):
+    """Mark the cases of a test that are slow or left to the night, and make no others than the run asks for.
 
-    A few remain, and those with a value of a parameter that none of the few has.
+    One stays at least, so that a test can always be named.
     """
+    made = yield
+    if not isinstance(made, list) or not all(isinstance(one, pytest.Function) for one in made):
+        return made
+    mark_cases(made)
+    left_to = [mark for mark in ("slow", "at_night") if f"not {mark}" in collector.config.option.markexpr]
+    return [one for one in made if not any(map(one.get_closest_marker, left_to))] or made[:1]
+
+
+def mark_cases(cases):
+    """Mark what `mostly_slow` and `mostly_at_night` say, and most of a large product."""
+    first = cases[0]
+    quick = first.get_closest_marker("mostly_slow")
+    merged = first.get_closest_marker("mostly_at_night")
+    for number, case in enumerate(cases):
+        if quick and number % quick.args[0]:
+            case.add_marker(pytest.mark.slow)
+        if merged and number % merged.args[0]:
+            case.add_marker(pytest.mark.at_night)
+        if case.get_closest_marker("at_night"):
+            case.add_marker(pytest.mark.slow)
+    if hasattr(first, "callspec") and not (quick and quick.args[0] == 1):
+        cases = random.Random(first.nodeid.partition("[")[0]).sample(cases, len(cases))
+        quick_ones = {*chosen([one for one in cases if not one.get_closest_marker("slow")], 1, FEW)}
+        by_day = [one for one in cases if not one.get_closest_marker("at_night")]
+        is_mostly_slow = any(one.get_closest_marker("slow") for one in by_day)
+        merged_ones = {*chosen(by_day, 2, SOME)} if is_mostly_slow else quick_ones
+        for case in cases:
+            if case not in quick_ones:
+                case.add_marker(pytest.mark.slow)
+                if case not in merged_ones:
+                    case.add_marker(pytest.mark.at_night)
+
+
+def chosen(cases, together, least):
+    """Yield so many cases, and those with values of so many parameters that none before had together."""
     met = set()
-    for number, case in enumerate(random.Random(test).sample(cases, len(cases))):
-        values = values_of_parameters(case)
-        if number >= FEW and values <= met:
+    for number, case in enumerate(cases):
+        values = sorted(values_of_parameters(case))
+        combined = {*itertools.combinations(values, min(together, max(len(values) - 1, 1)))}
+        if number < least or not combined <= met:
             yield case
-        met |= values
+        met |= combined
 
 
 def values_of_parameters(case):

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seqcore._arguments.shown import got, shown
+from seqcore._arguments.shown import MASKED, got, shown
 from seqcore.core.lists import row_of_integers
 
 LONGEST = int(np.iinfo(np.int64).max)
 _OF_ONE_KIND = (range, array, memoryview, bytearray)
 _PLURALS = ("lengths", "offsets")
-MASKED = "a masked array, whose mask would be lost: use .filled() or .data"
 
 
 def as_integer(value):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from seqcore._arguments.integers import MASKED, integer
-from seqcore._arguments.shown import shown
+from seqcore._arguments.integers import integer
+from seqcore._arguments.shown import MASKED, shown
 from seqcore._arguments.tensors import as_tensor
 from seqcore.dtypes import STRING, type_name
 

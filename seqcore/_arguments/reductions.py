@@ -120,26 +120,25 @@ def plan_of(how, dtype, axis, initial, empty, asked):
     axis = None if axis is None else integer("axis", axis, "an integer or None")
     asked = None if asked is None else element_type(asked)
     is_known = isinstance(how, _KNOWN_TYPES) and how in _KNOWN
-    ufunc, name, result, operation, work, accumulator, fill, start = (
-        _known_form(how, dtype, asked) if is_known else _form(how, dtype, asked)
-    )
-    if ufunc is None and initial is not None:
-        raise TypeError(f"{name} takes no initial: the result for empty elements is empty=")
+    plan = (_known_plan if is_known else _plain_plan)(how, dtype, axis, asked)
+    if initial is None and empty is None:
+        return plan
+    if plan.ufunc is None and initial is not None:
+        raise TypeError(f"{plan.name} takes no initial: the result for empty elements is empty=")
     if initial is not None:
-        if ufunc in (np.logical_or, np.logical_and) and isinstance(
+        if plan.ufunc in (np.logical_or, np.logical_and) and isinstance(
             initial, int | float | complex | np.number
         ):
             initial = bool(initial)
-        initial = _as_result("initial", initial, result)
+        initial = _as_result("initial", initial, plan.dtype)
+        plan = plan._replace(fill=initial, start=initial.astype(plan.accumulator), initial=initial)
     if empty is not None:
-        empty = _as_result("empty", empty, result)
-    if initial is not None:
-        fill, start = initial, initial.astype(accumulator)
-    return Plan(name, operation, axis, work, accumulator, result, asked, fill, start, ufunc, initial, empty)
+        plan = plan._replace(empty=_as_result("empty", empty, plan.dtype))
+    return plan
 
 
-def _form(how, dtype, asked):
-    """Return what a reduction is for elements of a dtype: all of the plan that no other argument changes."""
+def _plain_plan(how, dtype, axis, asked):
+    """Return the plan of a reduction without `initial` and `empty`."""
     ufunc, name = _ufunc_of(how)
     if dtype == STRING:
         raise TypeError(f"strings can't be reduced by {name}: use sequence_map with a function of an element")
@@ -149,10 +148,10 @@ def _form(how, dtype, asked):
     operation, work, accumulator = _kernel(ufunc, name, dtype, result, asked)
     fill = None if ufunc is None else ufunc.identity
     start = np.array(0 if fill is None else fill).astype(accumulator)
-    return ufunc, name, result, operation, work, accumulator, fill, start
+    return Plan(name, operation, axis, work, accumulator, result, asked, fill, start, ufunc, None, None)
 
 
-_known_form = functools.lru_cache(_form)  # of a few reductions and dtypes, which takes most of a short call
+_known_plan = functools.lru_cache(_plain_plan)  # of few reductions and dtypes: it takes most of a short call
 
 
 # The ufuncs that give the running results of other functions.

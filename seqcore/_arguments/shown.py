@@ -10,6 +10,7 @@ import types
 
 import numpy as np
 
+MASKED = "a masked array, whose mask would be lost: use .filled() or .data"
 _MOST_BITS = 192  # of integers that are written out: 58 digits
 
 

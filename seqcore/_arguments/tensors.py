@@ -6,6 +6,7 @@ import numpy as np
 
 from seqcore._arguments.protocols import from_protocol
 from seqcore._arguments.shown import got, shown, shown_error
+from seqcore.core.late import late
 from seqcore.core.lists import read
 from seqcore.dtypes import STRING, element_type, type_name
 
@@ -133,9 +134,7 @@ def _items_of(array):
 
 def refuse_sequence(value, at):
     """Raise the error for a TensorSequence that is given as one tensor."""
-    from seqcore.core.container import Container  # which imports this module
-
-    if isinstance(value, Container):
+    if isinstance(value, late("Container")):
         raise TypeError(
             f"{name_of(at)} is a TensorSequence, which can't be one tensor or element: extend(...) adds its "
             "elements to a sequence, concat_from_sequence(...) joins them into one tensor"

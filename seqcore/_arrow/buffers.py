@@ -6,7 +6,7 @@ All of them are checked. One that is out of range means that the array is damage
 import numpy as np
 
 from seqcore._arguments.shown import shown
-from seqcore._arrow.fields import LARGE_LIST, LARGE_LIST_VIEW, LIST, LIST_VIEW, NUMBERS, RUN_ENDS
+from seqcore.core.fields import LARGE_LIST, LARGE_LIST_VIEW, LIST, LIST_VIEW, NUMBERS, RUN_ENDS
 
 OFFSETS = {LIST: np.int32, LIST_VIEW: np.int32, LARGE_LIST: np.int64, LARGE_LIST_VIEW: np.int64}
 VIEWS = LIST_VIEW, LARGE_LIST_VIEW

@@ -21,10 +21,10 @@ from seqcore._arrow.buffers import (
     references_of,
     spans_of,
 )
-from seqcore._arrow.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT
 from seqcore._arrow.regular import of_struct, one_by_one, referred, regular, regular_items
 from seqcore._arrow.text import TEXTS
 from seqcore.core.arrow import from_foreign_offsets, from_foreign_shapes, from_shapes, from_views
+from seqcore.core.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT
 from seqcore.core.maps import chained, split_equally
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from seqcore._arrow.fields import BOOL, BOOL8, FORMATS, LARGE_LIST, LIST, NUMBERS, Column, Field
 from seqcore._arrow.text import text_column, text_field
+from seqcore.core.fields import BOOL, BOOL8, FORMATS, LARGE_LIST, LIST, NUMBERS, Column, Field
 from seqcore.dtypes import STRING
 
 _MOST = np.iinfo(np.int32).max  # the largest 32-bit offset, and the largest fixed size

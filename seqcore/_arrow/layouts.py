@@ -15,7 +15,9 @@ import json
 
 import numpy as np
 
-from seqcore._arrow.fields import (
+from seqcore._arrow.items import Items, field_like, only_child
+from seqcore.core.arrow import as_lists, first_misfit, memory_bounds, one_array, shapes_of
+from seqcore.core.fields import (
     BOOL,
     BOOL8,
     FIXED_SHAPE,
@@ -33,8 +35,6 @@ from seqcore._arrow.fields import (
     Field,
     extended,
 )
-from seqcore._arrow.items import Items, field_like, only_child
-from seqcore.core.arrow import as_lists, first_misfit, memory_bounds, one_array, shapes_of
 from seqcore.core.maps import items_of, stack
 from seqcore.dtypes import STRING, type_name
 

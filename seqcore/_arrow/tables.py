@@ -8,7 +8,12 @@ import numpy as np
 from seqcore._arguments.shown import got, prefixed
 from seqcore._arrow.buffers import Null, check_nulls, check_range
 from seqcore._arrow.chunks import sequence_of
-from seqcore._arrow.fields import (
+from seqcore._arrow.items import Items
+from seqcore._arrow.layouts import MOST_PARTS, Layout, check_levels, layout_of
+from seqcore._arrow.regular import fixed_shape_of
+from seqcore._arrow.text import TEXTS
+from seqcore.core.arrow import read_array, read_stream, schema_capsule, stream_capsule
+from seqcore.core.fields import (
     BOOL,
     FIXED_SHAPE,
     FORMATS,
@@ -19,11 +24,6 @@ from seqcore._arrow.fields import (
     Column,
     Field,
 )
-from seqcore._arrow.items import Items
-from seqcore._arrow.layouts import MOST_PARTS, Layout, check_levels, layout_of
-from seqcore._arrow.regular import fixed_shape_of
-from seqcore._arrow.text import TEXTS
-from seqcore.core.arrow import read_array, read_stream, schema_capsule, stream_capsule
 from seqcore.core.maps import stack
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from seqcore._arguments.shown import shown
-from seqcore._arrow.fields import LARGE_TEXT, TEXT, TEXT_VIEW, Column, Field
+from seqcore.core.fields import LARGE_TEXT, TEXT, TEXT_VIEW, Column, Field
 
 TEXTS = TEXT, LARGE_TEXT, TEXT_VIEW
 

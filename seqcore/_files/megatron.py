@@ -45,6 +45,8 @@ def pair_of(path):
     """Return the index and the tokens of a pair, from either path, or None if it is not one."""
     path = os.path.abspath(os.fsdecode(path))
     stem, suffix = os.path.splitext(path)
+    if suffix == ".arrow":  # of a thousand files each look takes time
+        return None
     index = f"{stem}.idx" if suffix == ".bin" else path
     try:
         if not stat.S_ISREG(os.stat(index).st_mode):  # opening a pipe would block

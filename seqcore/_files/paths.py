@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqcore._arguments.shown import add_note, shown
+from seqcore.core.late import late
 from seqcore.core.pickling import MappedFile
 
 REMEDY = "restore the file at this path, or pickle copy.deepcopy(seq), which has the data"
@@ -232,11 +233,9 @@ def _open(column):
 
 
 def _read(column):
-    from seqcore._files.reading import File  # which imports this module
-
     read = _FILES.get(column.path)
     if read is None or not _is_as(read.file.nbytes, read.file.time, column.nbytes, column.time):
-        read = File.at(
+        read = late("File").at(
             column.path, lambda found: _check(column.path, found, column.nbytes, column.time), is_kept=True
         )
     elements = read.column(column.name)

@@ -15,7 +15,6 @@ nothing of them; damaged numbers of a file are found when an element is read, as
 Version 0.1 named columns of mapped files too. Such pickles are read in the same way.
 """
 
-import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -155,7 +154,7 @@ def _place(array, file):
         if not file.has(*_bounds(array, begin)):
             return None
         offset = begin - file.address
-    return file.stamp, offset, _name_of(array.dtype), array.shape, strides
+    return file.stamp, offset, type_name(array.dtype), array.shape, strides
 
 
 def _bounds(array, begin):
@@ -163,11 +162,6 @@ def _bounds(array, begin):
     return (
         (begin, begin + array.nbytes) if array.flags.c_contiguous else np.lib.array_utils.byte_bounds(array)
     )
-
-
-@functools.cache
-def _name_of(dtype):
-    return type_name(dtype)  # one object, which a pickle has once
 
 
 def _views_of(arrays):
@@ -195,7 +189,7 @@ def _views_of(arrays):
         low, lengths = min(begins), np.array(counts)
         starts = (np.array(begins) - low) // row
         shape = (int((starts + lengths).max()), *some[0].shape[1:])
-        place = files[0].stamp, low, _name_of(some[0].dtype), shape, None
+        place = files[0].stamp, low, type_name(some[0].dtype), shape, None
         yield ("views", place, 0, _shortest(starts), _shortest(lengths)), list(sources)
 
 
@@ -208,7 +202,8 @@ def _order(found, nparts, part_of, shifts):
         if runs is None:
             return _shortest(which) if nparts > 1 else None, _shortest(numbers)
     elif len(runs):
-        runs = np.column_stack([part_of[runs[:, 0]], runs[:, 1] + shifts[runs[:, 0]], runs[:, 2:]])
+        runs[:, 1] += shifts[runs[:, 0]]
+        runs[:, 0] = part_of[runs[:, 0]]
     # Neighbours in one part, of the batches of a file, are one run.
     if len(runs) > 1:
         runs = _merged(runs)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from seqcore._arguments.shown import prefixed
-from seqcore._arrow.fields import BOOL, BOOL8, FORMATS, TRUE_BOOLS, Column, Field, extended
 from seqcore._arrow.layouts import Tensors, layout_of
 from seqcore._arrow.tables import Arrays, bounds_of, record_batch, table_field
 from seqcore._files.arrow import pyarrow
@@ -19,6 +18,7 @@ from seqcore._files.reading import COLUMN, read_batches
 from seqcore._files.targets import Temporary, naming, target_of
 from seqcore.columns import Columns
 from seqcore.core.arrow import array_capsule, lie_together, schema_capsule
+from seqcore.core.fields import BOOL, BOOL8, FORMATS, TRUE_BOOLS, Column, Field, extended
 from seqcore.dtypes import type_name
 
 

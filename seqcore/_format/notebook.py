@@ -8,6 +8,7 @@ from seqcore._format.histogram import histogram_of
 from seqcore._format.pictures import pictures_of
 from seqcore._format.table import table_of
 from seqcore._format.text import as_text, plural, snapshot_of, type_of
+from seqcore.core.arrow import first_misfit
 
 
 def as_html(seq):
@@ -53,8 +54,6 @@ def sorted_lengths(snapshot):
 
 def _have_one_shape(snapshot):
     """Return whether all elements, one at least, have one shape."""
-    from seqcore.core.arrow import first_misfit  # a circular import
-
     (shape,) = snapshot[:1].shapes
     return first_misfit(snapshot, len(shape), len(shape), shape) == len(snapshot)
 

@@ -1,5 +1,6 @@
 """The one-line representation."""
 
+from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
 
 _SHAPES = 6  # in the line, at most
@@ -36,6 +37,4 @@ def plural(number, word):
 
 def snapshot_of(seq):
     """Return a snapshot of a sequence, also if a subclass overrides slices."""
-    from seqcore.core.sequence import TensorSequence  # a circular import
-
     return TensorSequence.__getitem__(seq, slice(None))

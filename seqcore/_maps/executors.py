@@ -7,6 +7,8 @@ chunk that takes much longer than it should, and the units left are submitted ag
 
 import math
 import queue
+import weakref
+from functools import partial
 from typing import Any
 
 from seqcore._arguments.shown import described, shown
@@ -108,13 +110,11 @@ class Dispatch:
         return max(1, min(size, self.limit))
 
     def submit(self, one):
-        finished, start = self.finished, one.start
+        start, finished = one.start, weakref.ref(self.finished)
         self.pending[start] = one
         sent = () if self.shared is None else self.shared.sent
         try:
-            one.task = self.workers.submit(
-                lambda result: finished.put((start, result)), run_payload, one.payload, *sent
-            )
+            one.task = self.workers.submit(partial(_put, finished, start), run_payload, one.payload, *sent)
         except (MemoryError, NoWorker):
             del self.pending[start]
             raise
@@ -154,7 +154,7 @@ class Dispatch:
             raise self.failure(one, error) from error
         self.check(one, chunk)
         if isinstance(chunk.error, FileNotVisible):
-            self.shared.send_inline()
+            self.shared.inline = True
             self.submit(one)
             return
         job.measure(chunk)
@@ -230,6 +230,13 @@ class Dispatch:
     def lost(self, one, reason, remedy):
         name, kind = self.job.work.name(one.start, one.stop), self.workers.name
         return RuntimeError(f"the executor ({kind}) has lost {name} of the map: {reason}; {remedy}")
+
+
+def _put(finished, start, result):
+    """Put a result into the queue of a map, unless it has ended: then its error would keep it."""
+    queue = finished()
+    if queue is not None:
+        queue.put((start, result))
 
 
 def _is_cancelled(error):

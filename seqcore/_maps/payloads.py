@@ -101,7 +101,10 @@ def run_part(start, bound, sent, work, limit, dtypes, single):
     chunk = work.run(0, work.n, bound, dtypes, single, start == 0)
     chunk.began, chunk.seconds = began, time.perf_counter() - began
     chunk.start = start
-    return chunk
+    try:
+        return chunk
+    finally:
+        del chunk  # its error may refer to this frame
 
 
 # -- replies -----------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class SharedInputs:
         self.lock = threading.Lock()  # the executor may pickle in a thread of its own
         self.tensors, self.sent = [], []
         self.block: Block | None = None
-        self.inline = False
+        self.inline = False  # whether the tensors are sent with the chunks
 
     def share(self, tensor):
         """Return the object that replaces a broadcast tensor in payloads; a small tensor itself."""
@@ -56,10 +56,6 @@ class SharedInputs:
         self.sent.append(sent)
         return SentTensor(tensor, len(self.sent) - 1)
 
-    def send_inline(self):
-        """Send the tensors with the chunks from now on."""
-        self.inline = True
-
     def reduced(self, shared):
         """Return what a shared tensor pickles to."""
         tensor = shared.tensor
@@ -70,7 +66,7 @@ class SharedInputs:
                 except OSError:  # the disk is full, or there is no folder
                     self.inline = True
             if self.inline or (block := self.block) is None:
-                return InlineTensor, (tensor,)
+                return np.asarray, (tensor,)
             shape = tensor.T.shape if shared.is_transposed else tensor.shape
             return BlockTensor, (
                 *(block.path, block.token, shared.offset, shape, tensor.dtype, shared.is_transposed),
@@ -164,16 +160,6 @@ class BlockTensor:
 def _without_waiting(path, flags):
     """Open a file; a pipe or terminal too, without waiting for its other end."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
-
-
-class InlineTensor:
-    """A tensor that is sent with the chunk."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-    def fetch(self, sent):
-        return self.tensor
 
 
 class SentTensor:

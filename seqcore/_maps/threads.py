@@ -78,7 +78,6 @@ class _Pool(Workers):
 
     seconds = 1e-2
     least = 2e-4
-    patience = 1.0
 
     def __init__(self, count):
         super().__init__(ThreadPoolExecutor(count, "seqcore-map"), count)
@@ -158,7 +157,8 @@ class _Call:
             # The body forked, and this is the child: it has neither the other threads nor the caller.
             status = chunk.error.code if isinstance(chunk.error, SystemExit) else chunk.error
             os._exit(status if isinstance(status, int) else status is not None)
-        self.done(lambda: chunk)
+        self.done([chunk].pop)
+        del chunk  # its error may refer to this frame
 
     def is_lost(self, threads):
         """Return whether it will not run any more, and hasn't told its result unless just now."""

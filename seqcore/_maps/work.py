@@ -194,7 +194,7 @@ class BlockWork(ElementWork):
         raise NotImplementedError
 
     def run(self, start, stop, bound, dtypes, single, is_first):
-        done, at = None, start
+        done, part, at = None, None, start
         try:
             plan = self.plan(stop - start)
             while done is None or (at < stop and bound.allows(at) and not bound.is_late()):
@@ -210,10 +210,12 @@ class BlockWork(ElementWork):
                 at = end
         except BaseException as error:  # Ctrl-C: no later unit is started
             bound.lower(at)
-            if done is None:
-                return Chunk(start, 0, error)
+            done = done or Chunk(start, 0)
             done.error = error
-        return done
+        try:
+            return done
+        finally:
+            del done, part  # their error may refer to this frame
 
     def _run_at_once(self, plan, start, stop, bound, dtypes, single):
         if plan is None or not bound.allows(start):

@@ -34,7 +34,7 @@ from seqcore.core.store cimport (
     owner_of, raise_damaged, read_block, resolve, same_shape, shaped_table, size_of, solid_row, store_of,
 )
 from seqcore._arguments.shown import shown
-from seqcore._arrow.fields import Chunk, Field
+from seqcore.core.fields import Chunk, Field
 from seqcore.dtypes import element_type
 
 cnp.import_array()

@@ -65,30 +65,19 @@ cnp.import_array()
 # without keeping it, or a number. Nobody can tell that from a result taken by reference.
 
 cdef enum:
-    HUGE = 1 << 21              # bytes of a huge page, which comes five times as fast as small ones
     TRIES = 4
 
-# Private, so that a forked child has its own. Small pages come a third faster all at once.
-FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS if hasattr(mmap, "MAP_PRIVATE") else 0
-MAP_OPTIONS = {"flags": FLAGS} if FLAGS else {}
-ALL_AT_ONCE = {"flags": FLAGS | mmap.MAP_POPULATE} if hasattr(mmap, "MAP_POPULATE") else MAP_OPTIONS
-HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
+# So that a forked child has its own.
+PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
 cdef cnp.ndarray new_block(Py_ssize_t nbytes, cnp.dtype dtype):
     """Return memory for so many bytes. If it can be mapped, it goes back to the system when it is freed."""
     cdef Py_ssize_t n = nbytes // dtype.itemsize
-    cdef bint is_huge = HUGE_PAGES and nbytes % HUGE == 0
-    memory = None
     if nbytes >= RESULT_MAPPED_NBYTES:
         with suppress(OSError):     # a process may have only so many mappings, though there is memory left
-            memory = mmap.mmap(-1, nbytes, **(MAP_OPTIONS if is_huge else ALL_AT_ONCE))
-    if memory is None:
-        return np.empty(n, dtype)
-    if is_huge:
-        with suppress(OSError):     # a kernel without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype, n)
+            return np.frombuffer(mmap.mmap(-1, nbytes, **PRIVATE), dtype, n)
+    return np.empty(n, dtype)
 
 
 @cython.final
@@ -166,8 +155,6 @@ cdef class Results:
             self.shape[axis] = cnp.PyArray_DIM(array, axis)
         self.row = nbytes // self.shape[0] if self.ndim else nbytes
         self.even = True
-        if capacity > HUGE - nbytes:  # whole huge pages, and the rest in another block
-            capacity = (capacity + nbytes) // HUGE * HUGE
         self.capacity, self.most = capacity, most
         return self.fill_into(new_block(capacity, self.dtype), np.zeros(most + 1, np.int64))
 
@@ -177,9 +164,9 @@ cdef class Results:
         return 0
 
     cdef int make_room(self, Py_ssize_t nbytes) except -1:
-        """Enlarge the block for a result; or end it, if it has huge pages, or would not be filled."""
+        """Enlarge the block for a result; or end it, if it is large, or would not be filled."""
         cdef cnp.ndarray block, offsets
-        if self.capacity >= HUGE or self.used + nbytes > 2 * self.capacity:
+        if self.capacity >= RESULT_BLOCK_NBYTES // 2 or self.used + nbytes > 2 * self.capacity:
             return self.flush()
         block = new_block(2 * self.capacity, self.dtype)
         memcpy(cnp.PyArray_DATA(block), cnp.PyArray_DATA(self.block), self.used)

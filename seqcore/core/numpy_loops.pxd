@@ -1,6 +1,5 @@
 # Reductions of numbers in memory.
 
-from libc.time cimport clock_t
 cimport numpy as cnp
 
 from seqcore.core.store cimport Piece, Source, Store
@@ -77,7 +76,6 @@ cdef struct Comparison:
     Py_ssize_t lengths[2]       # of the pieces compared last
     bint fit                    # whether such pieces have one shape
     Py_ssize_t work             # bytes to compare before signals are seen
-    clock_t since               # when other threads could last have the GIL
     bint locked                 # whether the caller has a lock, so that no signal is seen
 
 cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1

@@ -13,26 +13,25 @@ Sections::
     compare   compare sequences, search
 """
 
-from cpython.ref cimport PyObject
+from cpython.ref cimport PyObject, Py_DECREF
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
-from libc.time cimport CLOCKS_PER_SEC, clock
 cimport numpy as cnp
 import numpy as np
 
-from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport (
     BLOCK, COMPARED_TOGETHER, REDUCED_BETWEEN_SIGNALS, RELEASE_NBYTES, SIGNALS_EVERY,
 )
 from seqcore.core.padding cimport cast_some, count_to_cast
 from seqcore.core.split_join cimport copy_piece
 from seqcore.core.store cimport (
-    DAMAGED, MAX_BYTES, MAX_NDIM, NO_MEMORY, OK, RANK_DIFFERS, REDUCED, SHAPE_DIFFERS, Block, Piece, Share,
-    Store, begin_blocks, check_read, count, element_of, extent, extent_in, is_worth_releasing,
-    make_element, piece_nbytes, raise_damaged, read_block, read_one, row_nbytes, same_layout, same_shape,
-    shape_of, size_of, solid, strides_of,
+    DAMAGED, EVEN, IN_MEMORY, MAX_BYTES, MAX_NDIM, NO_MEMORY, OK, RANK_DIFFERS, REDUCED, SHAPE_DIFFERS, Block,
+    Piece, Share, Store, begin_blocks, begin_joint_blocks, check_read, count, element_of, extent, extent_in,
+    is_worth_releasing, make_element, owned_offsets, piece_nbytes, raise_damaged, read_block, read_one,
+    row_nbytes, same_layout, same_shape, shape_of, size_of, solid, strides_of,
 )
+from seqcore.core.interrupts import let_others_in
 from seqcore._arguments.reductions import plan_of
 from seqcore._arguments.shown import shown
 
@@ -347,15 +346,29 @@ cdef inline number times(number one, number other) noexcept nogil:
 cdef void multiply_rows(char *out, const number *items, Py_ssize_t n, Py_ssize_t inner,
                         const void *initial) noexcept nogil:
     cdef uint64_t *whole = <uint64_t *>out
+    cdef uint64_t wrapped
     cdef number *own = <number *>out
+    cdef number product
     cdef Py_ssize_t i, k
     if number is float or number is double or number is cfloat or number is cdouble:
+        if inner == 1:
+            product = (<const number *>initial)[0]
+            for i in range(n):
+                product = times(product, items[i])
+            own[0] = product
+            return
         for k in range(inner):
             own[k] = (<const number *>initial)[0]
         for i in range(n):
             for k in range(inner):
                 own[k] = times(own[k], items[i * inner + k])
     else:
+        if inner == 1:
+            wrapped = (<const uint64_t *>initial)[0]
+            for i in range(n):
+                wrapped *= <uint64_t>items[i]
+            whole[0] = wrapped
+            return
         for k in range(inner):
             whole[k] = (<const uint64_t *>initial)[0]
         for i in range(n):
@@ -568,7 +581,9 @@ cdef void reduce_items(Operation operation, Numbers numbers, char *out, char *co
 # dtype that NumPy would cast to, some elements are cast at a time. `kernels` has the arithmetic.
 
 cdef extern from "Python.h":
-    int check_signals "PyErr_CheckSignals"() noexcept
+    PyObject *PyObject_CallNoArgs(PyObject *function) noexcept
+
+cdef object LET_OTHERS_IN = let_others_in
 
 cdef enum:
     EMPTY = 100                 # as a Status: an element without items, and nothing to make of it
@@ -624,11 +639,16 @@ cdef int fit(Reduction *reduction, const Block *block) noexcept nogil:
     return OK
 
 
+cdef inline bint is_aligned(const char *data, Py_ssize_t itemsize) noexcept nogil:
+    # Sizes of items are powers of two; complex numbers are two of 4 or 8 bytes.
+    return <size_t>data & <size_t>(min(itemsize, 8) - 1) == 0
+
+
 cdef char *in_order(Reduction *reduction, const Block *block, Py_ssize_t i) noexcept nogil:
     """An element's items in C order, aligned: where they are, or copied; NULL without memory."""
     cdef Py_ssize_t nbytes
     cdef Piece piece
-    if block.solid and <size_t>block.data[i] % min(block.source.itemsize, 8) == 0:
+    if block.solid and is_aligned(block.data[i], block.source.itemsize):
         return block.data[i]
     element_of(block, i, &piece)
     nbytes = piece_nbytes(&piece)
@@ -657,9 +677,10 @@ cdef int reduce_block(Reduction *reduction, const Block *block, char *out, int64
     cdef Py_ssize_t lengths[BLOCK]
     cdef char *data[BLOCK]
     cdef Py_ssize_t step = reduction.inner * reduction.result_itemsize, results, row, work, i = 0, k
+    cdef Py_ssize_t itemsize = block.source.itemsize
     cdef bint is_plain = reduction.outer == 1 and block.solid
     results = reduction.outer * reduction.inner
-    row = block.row // block.source.itemsize
+    row = block.row // itemsize
     while i < block.n:
         k = work = 0
         # A few arrays may be elements over and over, so that their number says nothing of the time.
@@ -675,7 +696,7 @@ cdef int reduce_block(Reduction *reduction, const Block *block, char *out, int64
                                                                * reduction.result_itemsize, results):
                 return EMPTY
             data[k] = block.data[i]
-            is_plain &= <size_t>data[k] % min(block.source.itemsize, 8) == 0
+            is_plain &= is_aligned(data[k], itemsize)
             work += lengths[k] * results + EACH
             k += 1
             i += 1
@@ -735,9 +756,17 @@ cdef int reduce_all(Reduction *reduction, const Store *store, char *out, int64_t
 
 
 cdef bint may_go_on(Reduction *reduction) noexcept with gil:
-    """Run handlers of signals that have come; False if one has raised, and then that exception is set."""
     reduction.work = REDUCED_BETWEEN_SIGNALS
-    return check_signals() == 0
+    return others_were_in()
+
+
+cdef bint others_were_in() noexcept:
+    """As `let_others_in`; False if a handler has raised, and then that exception is set."""
+    cdef PyObject *returned = PyObject_CallNoArgs(<PyObject *>LET_OTHERS_IN)
+    if returned == NULL:
+        return False
+    Py_DECREF(<object>returned)
+    return True
 
 
 cdef int raise_for_reduction(int status, const Reduction *reduction, const Store *store, Py_ssize_t first,
@@ -856,8 +885,11 @@ cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, c
             some = min(some, n - first)
             cast = cast_some(store, first, some, dtype, plan.work)
             part = cast.store
-        with nogil:
+        if not is_worth_releasing(part):
             status = reduce_all(reduction, part, out, lengths)
+        else:
+            with nogil:
+                status = reduce_all(reduction, part, out, lengths)
         raise_for_reduction(status, reduction, store, first, plan.name)
         first += some
         out += some * nbytes
@@ -953,7 +985,6 @@ cdef struct Rows:
 cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
     comparison.left = comparison.right = NULL
     comparison.work = 0
-    comparison.since = clock()
     comparison.locked = False
     if dtype.type_num == cnp.NPY_OBJECT:
         comparison.kind = TEXT
@@ -1166,11 +1197,13 @@ cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
     begin_blocks(&left, a, 0, n)
     begin_blocks(&right, b, 0, n)
     left.fetches = right.fetches = True
-    if comparison.kind == TEXT or not is_worth_releasing(a):
+    if comparison.kind == TEXT:
         result = equal_blocks(&comparison, &left, &right)
+    elif not is_worth_releasing(a):
+        result = equal_numbers(&comparison, &left, &right)
     else:
         with nogil:
-            result = equal_blocks(&comparison, &left, &right)
+            result = equal_numbers(&comparison, &left, &right)
     if result == FAILED:
         raise_what_is_set()
     if result == EQUAL and left.damaged:
@@ -1182,6 +1215,52 @@ cdef bint equal_stores(Store *a, Store *b, cnp.dtype dtype) except -1:
 
 cdef int raise_what_is_set() except -1:
     return -1
+
+
+cdef Equality equal_numbers(Comparison *comparison, Block *left, Block *right) noexcept nogil:
+    """Compare the elements of two stores: all at once, where they are one behind the other in both."""
+    cdef Block ours, theirs
+    cdef Py_ssize_t nbytes, itemsize, done = 0, some
+    if not is_one_stretch(&ours, left.store) or not is_one_stretch(&theirs, right.store) or (
+            not fit_rows(&ours, &theirs) or not have_same_lengths(&ours, &theirs)):
+        return equal_blocks(comparison, left, right)
+    itemsize = ours.source.itemsize
+    nbytes = ours.rows[0] * ours.row
+    while done < nbytes:
+        some = min(nbytes - done, REDUCED_BETWEEN_SIGNALS)
+        if equal_row(comparison.kind, ours.data[0] + done, itemsize, theirs.data[0] + done, itemsize,
+                     some // itemsize, itemsize) != EQUAL:
+            return UNEQUAL
+        done += some
+        if done < nbytes and not may_compare_on(comparison, some):
+            return FAILED
+    return EQUAL
+
+
+cdef bint is_one_stretch(Block *block, const Store *store) noexcept nogil:
+    """Return whether all elements are one behind the other in one table; the block then has them as one."""
+    begin_joint_blocks(block, store, IN_MEMORY, False)
+    return read_block(block) and block.n == 1 and block.at == block.stop and block.source.solid
+
+
+cdef bint have_same_lengths(const Block *left, const Block *right) noexcept nogil:
+    """Return whether as many elements, as long as each other, are in two tables; False where it isn't clear."""
+    cdef const int64_t *ours
+    cdef const int64_t *theirs
+    cdef int64_t differ = 0
+    cdef Py_ssize_t i
+    if left.rows[0] != right.rows[0]:
+        return False
+    if left.source.kind == EVEN and right.source.kind == EVEN:
+        return left.source.length == right.source.length
+    ours = owned_offsets(left.store, 0, left.stop)
+    theirs = owned_offsets(right.store, 0, right.stop)
+    if ours == NULL or theirs == NULL:
+        return False
+    if ours != theirs:
+        for i in range(left.stop):
+            differ |= (ours[i + 1] - ours[i]) ^ (theirs[i + 1] - theirs[i])
+    return differ == 0
 
 
 cdef Equality equal_blocks(Comparison *comparison, Block *left, Block *right) noexcept nogil:
@@ -1247,15 +1326,7 @@ cdef inline bint may_compare_on(Comparison *comparison, Py_ssize_t nbytes) noexc
 cdef bint see_signals(Comparison *comparison) noexcept with gil:
     # Strings keep the GIL, and nobody knows how long they are.
     comparison.work = RELEASE_NBYTES if comparison.kind == TEXT else REDUCED_BETWEEN_SIGNALS
-    if check_signals() != 0:
-        return False
-    # Not each time: a thread that waits asks for the GIL after 5 ms, and before that the one that lets it go
-    # has it back at once.
-    if clock() - comparison.since > CLOCKS_PER_SEC // 100:
-        comparison.since = clock()
-        with nogil:
-            pass
-    return True
+    return others_were_in()
 
 
 cdef bint fit_rows(const Block *left, const Block *right) noexcept nogil:

@@ -23,7 +23,6 @@ import numpy as np
 
 from seqcore.core.arrays cimport array_from
 from seqcore.core.container cimport Container
-from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport PICKLED_ALONE_FROM, SIGNALS_EVERY
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split_join cimport total_nbytes
@@ -32,6 +31,7 @@ from seqcore.core.store cimport (
     Span, Spans, Store, Table, TableOwner, begin_of, begin_spans, has_runs, make_element, next_span, owner_of,
     piece_nbytes, pointers_table, resolve, row_nbytes, runs_of, size_of, store_of,
 )
+from seqcore.core.interrupts import let_others_in
 from seqcore.dtypes import element_type
 
 cnp.import_array()

@@ -37,18 +37,17 @@ from seqcore.core.arrays cimport array_from, base_of, descr_of, is_scalar, own_v
 from seqcore.core.container cimport (
     Container, ElementIterator, copied_strings, new_container, take_tensor,
 )
-from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport GATHERED_WITH_GIL, SIGNALS_EVERY
 from seqcore.core.lists cimport (
     Shape, is_list, is_python_value, items_of, length_of, measure, type_of_items, write_value, writer_for,
 )
 from seqcore.core.numpy_loops cimport count_equal, equal_stores, find, reduced_elements
 from seqcore.core.padding cimport (
-    compact_store, convertible, lengths_of, offsets_of, padded, position_ids_of, segment_ids_of,
-    store_like, values_of,
+    compact_store, convertible, items_of_store, lengths_of, offsets_of, padded, position_ids_of,
+    segment_ids_of, store_like, values_of,
 )
 from seqcore.core.split_join cimport (
-    compact_items, copy_strided, join, new_array, selection_in_rows, selection_of, split_lengths,
+    copy_strided, join, new_array, selection_in_rows, selection_of, split_lengths,
     split_offsets, split_padded, total_nbytes,
 )
 from seqcore.core.store cimport (
@@ -58,6 +57,7 @@ from seqcore.core.store cimport (
     offsets_table, one_run, owner_of, piece_nbytes, read_block, read_one, release, release_source,
     resolve, retain_source, runs_of, same_shape, shape_of, share as retained, size_of, take_whole,
 )
+from seqcore.core.interrupts import let_others_in
 from seqcore.core.late import late
 from seqcore.core.training cimport accumulated, lengths_of_mask, rows_at, truncated, windows_of
 from seqcore._arguments.integers import LONGEST as _LONGEST, boolean, integer
@@ -163,7 +163,10 @@ cdef int widen(dict ends, object key, tuple bounds) except -1:
 
 cdef tuple buffer_of(memory, dict buffers):
     """The id of the object whose buffer some memory is of, and the bytes of that, or None if unknown."""
-    cdef list chain = []
+    cdef list chain
+    if cnp.PyArray_Check(memory) and cnp.PyArray_CHKFLAGS(memory, cnp.NPY_ARRAY_OWNDATA):
+        return id(memory), cnp.PyArray_NBYTES(memory)
+    chain = []
     keeper = memory
     # Views of views may be long chains, with elements at each link: no link is followed twice.
     while keeper is not None and id(keeper) not in buffers:
@@ -764,7 +767,7 @@ cdef class Convertible(Container):
         cdef cnp.dtype wanted = convertible(self._dtype, dtype)
         if wanted is self._dtype:
             return new_container(type(self), wanted, retained(share.store))
-        items = compact_items(share.store, self._dtype).astype(wanted)
+        items = items_of_store(share.store, self._dtype).astype(wanted)
         return new_container(type(self), wanted, store_like(items, share.store))
 
     def tolist(self):

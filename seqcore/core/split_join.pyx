@@ -27,16 +27,16 @@ from collections.abc import Sequence
 from seqcore.core.arrays cimport array_from
 from seqcore.core.limits cimport RELEASE_FROM
 from seqcore.core.store cimport (
-    DAMAGED, IN_MEMORY, LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, LENGTH_DIFFERS, MAX_BYTES, MAX_NDIM,
+    DAMAGED, EVEN, IN_MEMORY, LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, LENGTH_DIFFERS, MAX_BYTES, MAX_NDIM,
     NEGATIVE_LENGTH, NO_MEMORY, OF_A_TABLE, OK, OUT_OF_RANGE, RANK_DIFFERS, SHAPED, SHAPE_DIFFERS,
     TOO_LARGE, WITHOUT_GIL, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Run, Slot, Source, Status,
-    Store, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store, even_table, extent,
+    Store, Table, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store, even_table, extent,
     fill, find_run, has_runs, is_worth_releasing, kept_memory, new_slots, offsets_table, owner_of,
     padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots, runs_of, shape_of,
     shaped_table, size_of, store_of, strides_of, views_table,
 )
-from seqcore._arguments.integers import MASKED, integers, within_64_bits
-from seqcore._arguments.shown import got, shown_number
+from seqcore._arguments.integers import integers, within_64_bits
+from seqcore._arguments.shown import MASKED, got, shown_number
 from seqcore._arguments.tensors import as_tensor
 
 cnp.import_array()
@@ -824,6 +824,10 @@ cdef object join(Store *store, cnp.dtype dtype, int axis, bint stacking):
     cdef bint strings = dtype.type_num == cnp.NPY_OBJECT
     cdef char *data
     cdef bint releases = is_worth_releasing(store)
+    if stacking and axis == 0:
+        view = even_view(store, dtype)
+        if view is not None:
+            return cnp.PyArray_NewCopy(view, cnp.NPY_CORDER)
     set_up(&join, store, axis, stacking)
     if not releases:
         status = plan(&join, store)
@@ -847,6 +851,38 @@ cdef object join(Store *store, cnp.dtype dtype, int axis, bint stacking):
     return result
 
 
+cdef object even_view(Store *store, cnp.dtype dtype):
+    """Return the elements of one run, which have one shape and items, stacked: a view, in constant time.
+
+    None for others, and for those whose strides PyTorch would refuse.
+    """
+    cdef const Run *run = runs_of(store)
+    cdef const Table *table
+    cdef Source *source
+    cdef Py_ssize_t[MAX_NDIM] shape
+    cdef Py_ssize_t[MAX_NDIM] strides
+    cdef Py_ssize_t n, end
+    cdef int axis, ndim
+    if not has_runs(store) or store.nruns != 1 or run.source.kind != EVEN or run.source.ndim == MAX_NDIM:
+        return None
+    source, table, n = run.source, <const Table *>run.source, run.end
+    ndim = source.ndim
+    end = max(run.first, run.first + (n - 1) * run.step)
+    if end == table.n - 1 and table.last != source.length:
+        return None
+    shape[0], strides[0] = n, table.pitch * run.step
+    for axis in range(ndim):
+        shape[axis + 1] = source.length if axis == source.axis else source.shape[axis]
+        strides[axis + 1] = source.shape[ndim + axis]
+        if shape[axis + 1] == 0:
+            return None
+    for axis in range(ndim + 1):
+        if strides[axis] < 0 or strides[axis] % source.itemsize:
+            return None
+    return array_from(<PyObject *>dtype, ndim + 1, shape, strides, source.data + run.first * table.pitch,
+                      owner_of(source))
+
+
 cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
     """Return the elements joined along axis 0, or stacked, as a view; None where there must be a copy.
 
@@ -862,6 +898,10 @@ cdef object joined_view(Store *store, cnp.dtype dtype, bint stacking):
     cdef char *end = NULL               # where the next element must begin; NULL while the step is not known
     cdef Py_ssize_t i, length, rows = 0, step = 0
     cdef int axis, ndim
+    if stacking:
+        view = even_view(store, dtype)
+        if view is not None:
+            return view
     set_up(&join, store, 0, stacking)
     begin_joint_blocks(&block, store, -1 if stacking else 0, False)
     while read_block(&block):

@@ -48,8 +48,7 @@ from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
 )
 from seqcore.core.late import late
-from seqcore._arguments.integers import MASKED
-from seqcore._arguments.shown import got, shown, shown_number
+from seqcore._arguments.shown import MASKED, got, shown, shown_number
 
 cnp.import_array()
 
@@ -227,8 +226,6 @@ cdef bint fits_behind(const Piece *first, const Piece *piece) noexcept nogil:
 cdef extern from *:
     """
     #include <stdlib.h>
-    #ifdef Py_GIL_DISABLED
-    #define SEQCORE_OWN_TRASHCAN 1
     #ifdef _MSC_VER
     #define SEQCORE_THREAD_LOCAL __declspec(thread)
     #else
@@ -259,12 +256,7 @@ cdef extern from *:
         }
         --seqcore_depth;
     }
-    #else
-    #define SEQCORE_OWN_TRASHCAN 0
-    #define seqcore_release(object) Py_DECREF(object)
-    #endif
     """
-    const bint OWN_TRASHCAN "SEQCORE_OWN_TRASHCAN"
     void release_in_turn "seqcore_release"(PyObject *object) noexcept
 
 
@@ -285,18 +277,17 @@ cdef class TableOwner:
 
 
 @cython.final
-@cython.trashcan(True)
 cdef class Keeper:
     # An object that is not a plain array may lead to another owner: a memoryview of an element, a DLPack
     # capsule. Put in and taken out again and again that makes a chain, and freeing a chain must not recurse.
+    # CPython's own means, which Cython knows as trashcan, recurses 10,000 times in version 3.13.
 
     def __cinit__(self, memory):
         self.memory = memory
 
     def __dealloc__(self):
-        # Cython 3.3 has no trashcan on builds without the GIL.
         cdef PyObject *memory = <PyObject *>self.memory
-        if OWN_TRASHCAN and memory != NULL:
+        if memory != NULL:
             Py_INCREF(<object>memory)
             self.memory = None
             release_in_turn(memory)
@@ -1861,11 +1852,11 @@ cdef Py_ssize_t read_offsets(const Table *table, Py_ssize_t number, Py_ssize_t n
     cdef bint falls
     for i in range(n + 1):
         starts[i] = number_at(table.starts, number + i, table.width)
-    # Without a branch for each, since nearly all tables are good.
+    # Without a branch for each, since nearly all tables are good. Those of a damaged one wrap around.
     falls = starts[0] < low or starts[n] > table.high
     for i in range(n):
-        data[i] = table.source.data + (starts[i] - low) * table.step
-        rows[i] = starts[i + 1] - starts[i]
+        data[i] = <char *>(<size_t>table.source.data + (<size_t>starts[i] - <size_t>low) * <size_t>table.step)
+        rows[i] = <Py_ssize_t>(<size_t>starts[i + 1] - <size_t>starts[i])
         falls |= starts[i] > starts[i + 1]
     if falls:
         for i in range(n):
@@ -1911,29 +1902,61 @@ cdef void read_block_of_slots(Block *block) noexcept nogil:
     cdef const Slot *slots = slot_at(store, block.at)
     cdef Source *source
     cdef Source *known = NULL
-    cdef Py_ssize_t i, there = block.stop - block.at
+    cdef Py_ssize_t i = 0, n, there = block.stop - block.at
     cdef Piece piece
     if block.at < store.lo:
         there = min(there, store.lo - block.at)
-    for i in range(min(BLOCK, there)):
-        if i + FETCH_AHEAD < there:
-            fetch(&slots[i + FETCH_AHEAD])
+    n = min(BLOCK, there)
+    while i < n:
         source = slots[i].source
         if source != known:
             if not begin_layout(block, source):
                 break
             known = source
+        if source.kind == OFFSETS:
+            block.n += read_slots(<Table *>source, &slots[i], n - i, there - i, &block.data[i],
+                                  &block.rows[i], block.fetches)
+            i = block.n
+            if i < n and slots[i].source == source:
+                break
+            continue
+        if i + FETCH_AHEAD < there:
+            fetch(&slots[i + FETCH_AHEAD])
         if not resolve(source, slots[i].number, &piece, block.dims):
             break
         if block.fetches:
             prefetch(piece.data)
-        block.data[block.n] = piece.data
-        block.rows[block.n] = piece.length
-        block.n += 1
+        block.data[i] = piece.data
+        block.rows[i] = piece.length
+        i += 1
+        block.n = i
         if source.kind == SHAPED:
             own_layout(block, &piece)
             break
     block.at += block.n
+
+
+cdef Py_ssize_t read_slots(const Table *table, const Slot *slots, Py_ssize_t n, Py_ssize_t there, char **data,
+                           Py_ssize_t *rows, bint fetches) noexcept nogil:
+    """Read elements of one table from each offset to the next, up to one that can't be read; how many."""
+    cdef const void *starts = table.starts
+    cdef char *begin = table.source.data
+    cdef Py_ssize_t low = table.low, high = table.high, step = table.step, i, start, stop
+    cdef int width = table.width
+    for i in range(n):
+        if slots[i].source != &table.source:
+            return i
+        if i + FETCH_AHEAD < there:
+            fetch(&slots[i + FETCH_AHEAD])
+        start = number_at(starts, slots[i].number, width)
+        stop = number_at(starts, slots[i].number + 1, width)
+        if not low <= start <= stop <= high:
+            return i
+        data[i] = begin + (start - low) * step
+        rows[i] = stop - start
+        if fetches:
+            prefetch(data[i])
+    return n
 
 
 cdef const int64_t *owned_offsets(const Store *store, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:

@@ -16,7 +16,6 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.interrupts cimport let_others_in
 from seqcore.core.limits cimport RELEASE_FROM, SIGNALS_EVERY, VIEWS_APART
 from seqcore.core.numpy_loops cimport Loop, find_loop
 from seqcore.core.padding cimport store_like
@@ -29,6 +28,7 @@ from seqcore.core.store cimport (
     read_block, read_one, runs_of, shape_of, share as retained, share_of, size_of, strides_of, take_whole,
     views_table,
 )
+from seqcore.core.interrupts import let_others_in
 from seqcore._arguments.shown import shown_number
 
 cnp.import_array()

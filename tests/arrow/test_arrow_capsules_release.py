@@ -39,17 +39,6 @@ def gone(ref):
     return ref() is None or (gc.collect() >= 0 and ref() is None)
 
 
-def test_the_array_keeps_its_memory():
-    seq, ref = rows()
-    schema, array = taken(seq)
-    del seq
-    assert not gone(ref)
-    assert decode(schema, array) == LISTS
-    release(array)
-    assert gone(ref)
-    release(schema)
-
-
 def test_the_schema_keeps_nothing():
     seq, ref = rows()
     schema, array = taken(seq)
@@ -199,58 +188,6 @@ def test_a_release_from_a_thread_that_is_not_pythons():
     assert gone(ref)
 
 
-def test_each_call_gives_its_own():
-    seq, ref = rows()
-    first, second = taken(seq), taken(seq)
-    for one in first:
-        release(one)
-    assert decode(*second) == LISTS
-    del seq
-    assert not gone(ref)
-    for one in second:
-        release(one)
-    assert gone(ref)
-
-
-# --- snapshots ---
-
-
-def edits(seq):
-    yield seq.clear
-    yield lambda: seq.erase(0)
-    yield lambda: seq.append(np.full((1, 2), 99, "int32"))
-    yield lambda: seq.__setitem__(0, np.full((1, 2), 99, "int32"))
-    yield seq.compact
-    yield seq.reverse
-    yield lambda: seq.__delitem__(slice(1, None, 2))
-    yield lambda: seq.append(np.zeros((1, 3), "int32"))  # of another type to Arrow
-
-
-@pytest.mark.parametrize("number", range(8))
-def test_edits_afterwards_do_not_show(number):
-    seq, _ = rows()
-    schema, array = taken(seq)
-    pair, capsule = seq.__arrow_c_array__(), seq.__arrow_c_stream__()
-    list(edits(seq))[number]()
-    gc.collect()
-    assert decode(schema, array) == LISTS
-    release(schema)
-    release(array)
-    schema, array = take(pair[0], Schema), take(pair[1], Array)
-    assert decode(schema, array) == LISTS
-    release(schema)
-    release(array)
-    chunks = Chunks(capsule)
-    schema, got = chunks.schema(), []
-    while (array := chunks.next()).release:
-        got += decode(schema, array)
-        release(array)
-    assert got == LISTS
-    release(schema)
-    chunks.close()
-    seq._check()
-
-
 # --- streams ---
 
 
@@ -276,42 +213,6 @@ def test_a_stream():
     release(first)
     release(last)
     assert gone(ref)
-
-
-def test_chunks_outlive_their_stream():
-    seq, ref = rows()
-    chunks = Chunks(seq.__arrow_c_stream__())
-    del seq
-    schema, array = chunks.schema(), chunks.next()
-    chunks.close()
-    gc.collect()
-    assert decode(schema, array) == LISTS[: array.length]
-    release(array)
-    assert gone(ref)
-    release(schema)
-
-
-def test_a_stream_that_nobody_reads_to_its_end():
-    seq, ref = rows()
-    chunks = Chunks(seq.__arrow_c_stream__())
-    del seq
-    assert not gone(ref)
-    chunks.close()
-    assert gone(ref)
-
-
-@pytest.mark.parametrize("dtype", ["int8", "bool", "string"])
-def test_a_stream_of_nothing(dtype):
-    chunks = Chunks(TensorSequence(dtype=dtype).__arrow_c_stream__())
-    schema, array = chunks.schema(), chunks.next()
-    assert schema.format == b"+L"
-    if array.release:
-        assert decode(schema, array) == []
-        release(array)
-        assert not chunks.next().release
-    assert not chunks.next().release
-    release(schema)
-    chunks.close()
 
 
 def test_a_stream_goes_on_in_another_thread():

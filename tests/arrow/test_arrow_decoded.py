@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 
 from support.arrow_values import ITEM_NAMES, ITEMS  # noqa: E402
 
-from seqcore._arrow.fields import Chunk  # noqa: E402
+from seqcore.core.fields import Chunk  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 all_names = pytest.mark.parametrize("name", ITEM_NAMES)
@@ -93,17 +93,6 @@ def test_no_more_is_read_than_the_strings_that_are_wanted(monkeypatch):
     assert read == [(1, 1, 3), (2, 2, 4)]
 
 
-@pytest.mark.thread_unsafe
-def test_strings_keep_no_memory():
-    pool = pa.total_allocated_bytes()
-    array = pa.array([["x" * 1000] * 100])
-    seq = from_arrow(array)
-    del array
-    gc.collect()
-    assert pa.total_allocated_bytes() == pool
-    assert seq[0].tolist() == ["x" * 1000] * 100
-
-
 @needs_bool8
 def test_bool8():
     flags = np.array([1, 0, 0, 1, 1], "int8")
@@ -143,12 +132,3 @@ def test_dictionaries_of_strings_keep_nothing():
     gc.collect()
     assert pa.total_allocated_bytes() == pool
     assert seq[199].item() == "another one " * 10
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_words_that_recur_are_one_sequence(kind):
-    array = pa.array([["to", "be"], ["or"], ["not", "to", "be"]], pa.list_(kind))
-    whole = from_arrow(array)
-    encoded = pa.ListArray.from_arrays(array.offsets, array.values.dictionary_encode())
-    assert from_arrow(encoded) == whole
-    assert from_arrow(pa.chunked_array([encoded[:1], encoded[1:]])) == whole

@@ -52,20 +52,6 @@ def test_dictionaries_within_a_dictionary_are_told_apart():
     assert seq.tolist() == [[f"{a}{i}"] for a in "ab" for i in range(0, 100, 2)]
 
 
-def test_slices_of_runs():
-    runs = pc.run_end_encode(pa.array(np.repeat(np.arange(3_000), 3)))
-    seq = from_arrow(pa.chunked_array([runs.slice(i, 70) for i in range(0, 9_000, 70)]))
-    assert [int(number) for number in seq] == np.repeat(np.arange(3_000), 3).tolist()
-
-
-@pytest.mark.parametrize("scattered", [False, True])
-def test_nulls_that_nobody_refers_to(scattered):
-    indices = np.arange(1, 400, 2) if scattered else np.array([3, 2, 3])
-    numbers = pa.array([None, *range(1, 400)])
-    seq = from_arrow(pa.DictionaryArray.from_arrays(pa.array(indices.astype("i4")), numbers))
-    assert [int(number) for number in seq] == indices.tolist()
-
-
 def test_lists_that_nobody_refers_to_may_have_nulls():
     values = pa.array([[1, None], [2, 3], [4]])
     seq = from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 1]), values))
@@ -138,25 +124,6 @@ RAGGED = {
 @pytest.mark.parametrize(("array", "at"), RAGGED.values(), ids=RAGGED)
 def test_the_ragged_element_is_named(array, at):
     with pytest.raises(ValueError, match=f"^element {at} is ragged.*lists of"):
-        from_arrow(array)
-
-
-TENSORS = pa.struct([("data", pa.list_(pa.int64())), ("shape", pa.list_(pa.int32(), 1))])
-ROWS = [{"data": [k], "shape": [1]} for k in range(8)]
-NULLS = {
-    "sliced": (pa.array([[1], [2], [None], [3]])[1:], 1),
-    "struct": (pa.StructArray.from_arrays([pa.array([[1], [2], [None], [3]])], ["a"])[2:], 0),
-    "rectangles": (pa.array([[[1], [2]], [[3, 4]], [[5, None]]])[1:], 1),
-    "one size": (pa.array([[1, 2], [3, None]], pa.list_(pa.int64(), 2))[1:], 0),
-    "tensors": (pa.array([*ROWS, {"data": None, "shape": [1]}], TENSORS)[3:], 5),
-    "items of tensors": (pa.array([*ROWS, {"data": [None], "shape": [1]}], TENSORS)[3:], 5),
-    "chunks": (pa.chunked_array([[[1], [2]], [[3], [4, None]]]), 3),
-}
-
-
-@pytest.mark.parametrize(("array", "at"), NULLS.values(), ids=NULLS)
-def test_the_element_with_nulls_is_named(array, at):
-    with pytest.raises(TypeError, match=f"^element {at} (has nulls|is null)"):
         from_arrow(array)
 
 

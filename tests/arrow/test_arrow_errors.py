@@ -76,32 +76,6 @@ def test_structs_in_lists():
             from_arrow(array)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(
-            pa.scalar(1),
-            pa.scalar([1, 2]),
-            pa.int64(),
-            pa.field("x", pa.int64()),
-            pa.schema([("x", pa.int64())]),
-        ),
-        *(pa.py_buffer(b"ab"), pa.Tensor.from_numpy(np.zeros(2)), [pa.array([1])], (pa.array([1]),)),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_objects_with_neither_method(value):
-    with pytest.raises(TypeError, match="__arrow_c_array__") as caught:
-        from_arrow(value)
-    assert type(value).__name__ in str(caught.value)
-
-
-def test_no_argument_and_too_many():
-    for arguments in ((), (pa.array([1]), pa.array([2]))):
-        with pytest.raises(TypeError):
-            from_arrow(*arguments)
-
-
 def test_an_array_that_is_stronger_than_its_stream():
     """An object with both methods is taken once."""
     calls = []

@@ -93,26 +93,6 @@ def test_offsets_on_every_level():
     assert node.settled()
 
 
-def test_fixed_size_lists():
-    values = filled("int64", 14)
-    copy = values.copy()
-    node = fixed_size_lists(3, 3, numbers(values, offset=2), offset=1)
-    seq = from_arrow(node)
-    assert_holds(seq, list(copy[5:14].reshape(3, 3)))
-    shared(seq, *(address(values) + 8 * i for i in (5, 8, 11)))
-    del seq
-    assert node.settled()
-
-
-def test_bools_are_copied():
-    flags = np.arange(30) % 3 == 0
-    node = lists(offsets(0, 9, 9, 20), Node("b", 22, [None, bits(flags)], offset=5))
-    seq = from_arrow(node)
-    assert_holds(seq, [flags[5:14], flags[:0], flags[14:25]])
-    del seq
-    assert node.settled()
-
-
 @pytest.mark.parametrize("code", ["u", "U"])
 def test_strings_are_copied(code):
     words = ["", "aé", "\U0001f600", "a\0b", "xyz"]
@@ -141,15 +121,6 @@ def test_string_views():
     assert node.settled()
 
 
-def test_dictionaries_are_decoded():
-    words = Node("g", 3, [None, np.array([0.5, 1.5, 2.5])])
-    node = lists(offsets(0, 2, 3), Node("c", 3, [None, np.array([2, 0, 2], "i1")], dictionary=words))
-    seq = from_arrow(node)
-    assert_holds(seq, [np.array([2.5, 0.5]), np.array([2.5])])
-    del seq
-    assert node.settled()
-
-
 def test_a_column_of_a_batch():
     node, expected = pairs()
     batch = Node("+s", 2, [None], [node], offset=1, name=b"")
@@ -162,23 +133,6 @@ def test_a_column_of_a_batch():
     with pytest.raises(TypeError, match=r"item.*label"):
         from_arrow(two)
     assert two.settled()
-
-
-def test_extension_types_are_their_storage():
-    node = numbers(np.arange(3.0), metadata={b"ARROW:extension:name": b"their.own", b"k": b"\xff\0"})
-    assert_holds(from_arrow(node), [np.array(i) for i in (0.0, 1.0, 2.0)])
-    assert node.settled()
-
-
-@pytest.mark.parametrize("node", [pairs, lambda: (numbers(filled("int8", 3)), [*filled("int8", 3)])])
-def test_subclasses(node):
-    class Frames(TensorSequence):
-        pass
-
-    node, expected = node()
-    seq = Frames.from_arrow(node)
-    assert type(seq) is Frames
-    assert_holds(seq, [np.asarray(one) for one in expected])
 
 
 # --- nulls ---
@@ -195,50 +149,6 @@ def test_a_bitmap_without_nulls():
 def test_no_bitmap(count):
     node = lists(offsets(0, 2, 5), numbers(np.arange(5), null_count=count), null_count=count)
     assert_holds(from_arrow(node), [np.arange(2), np.arange(2, 5)])
-
-
-@pytest.mark.parametrize("count", [-1, 1])
-@pytest.mark.parametrize("level", ["list", "item", "number"])
-def test_nulls_are_errors_that_name_the_element(level, count):
-    valid = bits([True] * 3 + [False] + [True] * 3)
-    values = np.arange(7)
-    options = {"valid": valid, "null_count": count}
-    if level == "number":
-        node = Node("l", 7, [valid, values], null_count=count)
-    elif level == "list":
-        node = lists(offsets(*range(8)), numbers(values), **options)
-    else:
-        node = lists(offsets(*range(8)), Node("l", 7, [valid, values], null_count=count))
-    with pytest.raises(TypeError, match=r"\b3\b.*null|null.*\b3\b") as caught:
-        from_arrow(node)
-    assert "fill" in str(caught.value)
-    assert "drop" in str(caught.value)
-    del caught
-    assert node.settled()
-
-
-@pytest.mark.parametrize("count", [-1, 1])
-def test_nulls_that_nobody_sees(count):
-    valid = bits([False, True, True, True, False])
-    hidden = Node("l", 5, [valid, np.arange(5)], null_count=-1 if count == -1 else 2)
-    node = lists(offsets(1, 2, 4), hidden)
-    assert_holds(from_arrow(node), [np.array([1]), np.array([2, 3])])
-    valid = bits([False, True, True, True, False])  # what was released is spoilt
-    sliced = Node("l", 3, [valid, np.arange(5)], offset=1, null_count=0 if count == 1 else -1)
-    assert_holds(from_arrow(sliced), [np.array(i) for i in (1, 2, 3)])
-
-
-def test_a_null_row_of_a_batch():
-    def batch(offset, length):
-        valid = bits([True, False, True, True])
-        items = lists(offsets(*range(5)), numbers(np.arange(4)))
-        return Node("+s", length, [valid], [items], offset=offset, null_count=-1, name=b"")
-
-    assert_holds(from_arrow(batch(2, 2)), [np.array([2]), np.array([3])])
-    node = batch(0, 4)
-    with pytest.raises(TypeError, match="null"):
-        from_arrow(node)
-    assert node.settled()
 
 
 # --- odd memory ---

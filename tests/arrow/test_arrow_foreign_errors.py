@@ -151,16 +151,6 @@ def test_released_structs(which):
     refused(node)
 
 
-def test_taken_twice():
-    node = rows()
-    seq = from_arrow(node)
-    with pytest.raises(NONSENSE, match="released"):
-        from_arrow(node)
-    assert_holds(seq, [np.arange(2), np.arange(2, 5)])
-    del seq
-    assert node.settled()
-
-
 def test_a_stream_taken_twice():
     stream = Stream(rows, [rows()])
     seq = from_arrow(stream)
@@ -201,37 +191,6 @@ def test_no_format():
     node = rows()
     node.schema.format = None
     refused(node)
-
-
-OTHERS = {  # with Arrow's word for them, and the number of their buffers
-    b"n": ("null", 0),
-    b"z": ("binary", 3),
-    b"Z": ("binary", 3),
-    b"vz": ("binary", 3),
-    b"w:4": ("binary", 2),
-    b"d:19,10": ("decimal", 2),
-    b"d:19,10,256": ("decimal", 2),
-    b"tdD": ("date", 2),
-    b"tdm": ("date", 2),
-    b"tts": ("time", 2),
-    b"ttn": ("time", 2),
-    b"tss:": ("timestamp", 2),
-    b"tsu:Europe/Berlin": ("timestamp", 2),
-    b"tDm": ("duration", 2),
-    b"tiM": ("interval", 2),
-    b"tin": ("interval", 2),
-}
-
-
-@pytest.mark.parametrize("format", OTHERS)
-def test_types_without_a_counterpart(format):
-    name, n = OTHERS[format]
-
-    def node():
-        return Node(format, 2, [None, *(np.zeros(64, "u1") for _ in range(n - 1))][:n])
-
-    refused(node(), TypeError, name)
-    refused(lists(np.array([0, 2]), node()), TypeError, name)
 
 
 @pytest.mark.parametrize("format", [b"+l", b"+L", b"+vl", b"+vL", b"+w:2", b"+s", b"+r", b"+m"])
@@ -450,17 +409,6 @@ def test_tensors_of_other_parts(data, shape, message):
 def test_run_ends_of_other_types(ends):
     children = [numbers(ends, name=b"run_ends"), numbers(np.arange(2.0), name=b"values")]
     refused(Node("+r", 2, [], children), ValueError, "the run ends of an Arrow array must be integers")
-
-
-def test_a_null_row_of_a_table_is_named():
-    def chunk(valid):
-        columns = [numbers(np.arange(3), name=b"a")]
-        return Node("+s", 3, [bits(valid)], columns, null_count=valid.count(False), name=b"")
-
-    table = Stream(lambda: chunk([True] * 3), [chunk([True] * 3), chunk([True, False, True])])
-    with pytest.raises(TypeError, match="row 4 is null: drop it first"):
-        sq.Columns.from_arrow(table)
-    assert table.settled()
 
 
 # --- offsets and views that lead elsewhere ---

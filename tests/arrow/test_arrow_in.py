@@ -14,8 +14,6 @@ from support.arrow_values import ITEM_NAMES, ITEMS, SHARED_NAMES, address_of, ad
 
 from_arrow = TensorSequence.from_arrow
 VIEWS = [getattr(pa, name) for name in ("list_view", "large_list_view") if hasattr(pa, name)]
-LISTS = [pa.list_, pa.large_list, *VIEWS]
-kinds = pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)
 all_names = pytest.mark.parametrize("name", ITEM_NAMES)
 shared_names = pytest.mark.parametrize("name", SHARED_NAMES)
 needs_views = pytest.mark.skipif(not VIEWS, reason="this pyarrow has no list views")
@@ -67,60 +65,7 @@ def listed(ends, values, kind):
     return getattr(pa, names[kind.__name__]).from_arrays(*map(pa.array, numbers), values)
 
 
-# --- plain ---
-
-
-@all_names
-def test_numbers_and_words(name):
-    array = pa.array(list(filled(name, 9)), ITEMS[name])
-    for part in slices_of(array):
-        seq = taken(part)
-        assert all(one.shape == () for one in seq)
-    if name in SHARED_NAMES:
-        shares(array)
-        shares(array[3:])
-
-
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
-def test_bools_at_each_bit(count):
-    array = pa.array([i % 3 == 0 for i in range(count + 9)])
-    for start in range(9):
-        taken(array[start : start + count])
-        lists = pa.ListArray.from_arrays([0, count // 2, count], array[start:])
-        taken(lists)
-        taken(lists[1:])
-
-
 # --- lists ---
-
-
-@kinds
-@all_names
-def test_lists(name, kind):
-    array = made(name, [(2,), (0,), (3,), (1,)], kind)
-    assert array.type == kind(ITEMS[name])
-    for part in slices_of(array):
-        taken(part)
-
-
-@kinds
-@shared_names
-def test_lists_share_memory(name, kind):
-    array = made(name, [(2,), (0,), (3,), (1,)], kind)
-    for part in slices_of(array):
-        shares(part)
-
-
-@kinds
-@pytest.mark.parametrize("name", ["bool", "int8", "float64", "string"])
-@pytest.mark.parametrize("tail", [(3,), (2, 3), (1, 1, 2)], ids=str)
-def test_lists_of_fixed_size_lists(name, tail, kind):
-    array = made(name, [(2, *tail), (0, *tail), (3, *tail)], kind)
-    for part in slices_of(array):
-        seq = taken(part)
-        assert all(shape[1:] == tail for shape in seq.shapes)
-        if name in SHARED_NAMES:
-            shares(part)
 
 
 @all_names
@@ -131,36 +76,6 @@ def test_no_extent_within(name):
     seq._check()
     fixed = pa.array([[], []], pa.list_(ITEMS[name], 0))
     assert from_arrow(fixed).shapes == [(0,), (0,)]
-
-
-@all_names
-def test_fixed_size_lists(name):
-    numbers = pa.array(list(filled(name, 24)), ITEMS[name])
-    fixed = pa.FixedSizeListArray.from_arrays(numbers, 3)
-    twice = pa.FixedSizeListArray.from_arrays(fixed, 2)
-    for array, shape in (
-        (fixed, (3,)),
-        (twice, (2, 3)),
-        (pa.FixedSizeListArray.from_arrays(twice, 2), (2, 2, 3)),
-    ):
-        for part in slices_of(array):
-            seq = taken(part)
-            assert all(one == shape for one in seq.shapes)
-            if name in SHARED_NAMES:
-                shares(part)
-
-
-@kinds
-def test_slices_on_every_level(kind):
-    numbers = pa.array(range(95), pa.int32())[5:]
-    rows = pa.FixedSizeListArray.from_arrays(numbers, 3)[2:]
-    squares = pa.FixedSizeListArray.from_arrays(rows, 2)[1:]
-    width = np.int64 if kind.__name__.startswith("large") else np.int32
-    array = listed(np.array([0, 2, 2, 5, 9], width), squares, kind)
-    for part in slices_of(array):
-        seq = shares(part)
-        assert all(shape[1:] == (2, 3) for shape in seq.shapes)
-    assert from_arrow(array)[0].ravel()[0] == 5 + 6 + 6
 
 
 @pytest.mark.parametrize("outer", [pa.list_, pa.large_list])
@@ -244,20 +159,6 @@ def test_columns():
     taken(pa.StructArray.from_arrays([lists], ["x"])[1:], expected[1:])
     taken(pa.table({"x": lists})[2:], expected[2:])
     taken(pa.table({"": lists}), expected)
-
-
-def test_several_columns_are_a_type_error_that_names_them():
-    lists = pa.array([[1, 2], [], [3]])
-    for one in (
-        pa.table({"tokens": lists, "label": [1, 2, 3]}),
-        pa.record_batch({"tokens": lists, "label": [1, 2, 3]}),
-        pa.StructArray.from_arrays([lists, lists], ["tokens", "label"]),
-    ):
-        with pytest.raises(TypeError, match=r"tokens.*label"):
-            from_arrow(one)
-    for none in (pa.table({}), pa.array([{}], pa.struct([]))):
-        with pytest.raises(TypeError):
-            from_arrow(none)
 
 
 def test_subclasses_and_what_follows():

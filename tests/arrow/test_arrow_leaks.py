@@ -178,16 +178,3 @@ def test_pyarrows_memory():
     refused.clear()
     gc.collect()
     assert pa.total_allocated_bytes() <= pool
-
-
-@pytest.mark.mostly_slow(5)
-@sequences
-def test_pyarrow_lets_go_of_ours(seq):
-    pa = pytest.importorskip("pyarrow")
-
-    def give():
-        pa.array(seq)
-        pa.chunked_array(seq)
-        pa.field(seq)
-
-    assert not leaks(give)

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from support.strategies import assert_holds, filled, laid_out
+from support.strategies import assert_holds, filled
 from test_arrow_tables import all_names, from_arrow, kinds, lists_of, some
 
 from seqcore import TensorSequence, split_to_sequence
@@ -183,12 +183,3 @@ def test_arro3(name, kind):
         parts.append(array.take(arro3.Array.from_arrow(back)))
     for part in parts:
         assert lists_of(from_arrow(part)) == part.to_pylist()
-
-
-@pytest.mark.parametrize("layout", ["unaligned", "strided", "reversed", "transposed"])
-def test_arro3_takes_any_memory(layout):
-    arro3 = pytest.importorskip("arro3.core")
-    for shape in [(8,), (4, 3)]:
-        seq = split_to_sequence(laid_out(filled("float64", shape), layout), 2)
-        assert arro3.Array.from_arrow(seq).to_pylist() == lists_of(seq)
-        assert from_arrow(arro3.Array.from_arrow(seq)) == seq

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from support.strategies import assert_holds
 
 from seqcore import TensorSequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import Given, with_metadata  # noqa: E402
+from support.arrow_values import with_metadata  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 MASK = np.array([False, False, True, False])
@@ -114,21 +113,6 @@ def test_nulls_that_nobody_sees(array, expected):
     seq._check()
 
 
-@pytest.mark.skipif(not hasattr(pa, "list_view"), reason="this pyarrow has no list views")
-def test_nulls_between_views():
-    values = pa.array([None, 1, None, 2, 3, None], pa.int32())
-    array = pa.ListViewArray.from_arrays([3, 1, 0], [2, 1, 0], values)
-    assert_holds(from_arrow(array), [np.array(one, "int32") for one in ([2, 3], [1], [])])
-    with pytest.raises(TypeError, match="null"):
-        from_arrow(pa.ListViewArray.from_arrays([3, 1], [2, 2], values))
-    rows = pa.FixedSizeListArray.from_arrays(values, 2)
-    assert_holds(
-        from_arrow(pa.ListViewArray.from_arrays([1, 1], [0, 0], rows)), [np.zeros((0, 2), "int32")] * 2
-    )
-    with pytest.raises(TypeError, match="null"):
-        from_arrow(pa.ListViewArray.from_arrays([1], [1], rows))
-
-
 def test_a_null_row_that_no_list_sees():
     rows = pa.array([None, [1, 2], [3, 4], None], pa.list_(pa.int32(), 2))
     array = pa.ListArray.from_arrays(pa.array([1, 2, 3], pa.int32()), rows)
@@ -148,20 +132,3 @@ def test_a_type_of_nulls():
     ):
         with pytest.raises(TypeError, match="null"):
             from_arrow(array)
-
-
-def test_not_a_number_is_a_value():
-    seq = from_arrow(pa.array([[1.0, float("nan")]]))
-    assert np.isnan(seq[0]).tolist() == [False, True]
-
-
-def test_what_the_error_says_to_do():
-    array = pa.array([[1, 2], None, [None, 3]])
-    with pytest.raises(TypeError, match="null"):
-        from_arrow(array)
-    dropped = from_arrow(array.drop_null()[:1])
-    assert [one.tolist() for one in dropped] == [[1, 2]]
-    whole = pa.array([1, None])
-    with pytest.raises(TypeError, match="null"):
-        from_arrow(Given(whole))
-    assert [one.tolist() for one in from_arrow(Given(whole.fill_null(0)))] == [1, 0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.strategies import filled, laid_out, same
+from support.strategies import filled, same
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -30,33 +30,12 @@ def test_the_items_name_is_items():
     assert (inside.name, inside.nullable) == ("item", True)
 
 
-def test_nan_is_a_value():
-    values = np.array([1.0, np.nan, -0.0, np.inf])
-    made = sound(pa.array(TensorSequence([values])))
-    assert made.values.null_count == 0
-    assert elements_of(made)[0].tobytes() == values.tobytes()
-
-
 def test_words_of_all_kinds():
     words = np.array(["", "é", "\U0001f600", "a\0b", "x" * 100_000], object)
     made = sound(pa.array(TensorSequence([words, words[:0], words[::-1]])))
     assert made.to_pylist() == [words.tolist(), [], words[::-1].tolist()]
     square = words[1:].reshape(2, 2)
     assert sound(pa.array(TensorSequence([square]))).to_pylist() == [square.tolist()]
-
-
-def test_schemas():
-    seq = TensorSequence([filled("int8", (2, 3))])
-    kind = pa.large_list(pa.list_(pa.int8(), 3))
-    assert pa.DataType._import_from_c_capsule(seq.__arrow_c_schema__()) == kind
-    assert pa.field(seq).type == kind
-    assert len(seq) == 1
-
-
-def test_the_metadata_of_variable_shapes():
-    field = pa.field(TensorSequence([filled("int8", (2, 3)), filled("int8", (1, 4))]))
-    if not isinstance(field.type, pa.BaseExtensionType):
-        assert field.metadata[b"ARROW:extension:name"] == b"arrow.variable_shape_tensor"
 
 
 # --- memory ---
@@ -118,32 +97,3 @@ def test_no_copy_of_what_came_from_arrow(name):
 def test_the_memory_is_read_only():
     made = pa.array(split_to_sequence(filled("int32", (4, 2))))
     assert not made.values.values.buffers()[1].is_mutable
-
-
-@pytest.mark.parametrize("layout", ["strided", "reversed", "transposed", "fortran"])
-def test_other_layouts_are_copied_once(layout):
-    source = laid_out(filled("int32", (4, 3)), layout)
-    seq = split_to_sequence(source)
-    made = sound(pa.array(seq))
-    start = address_range(made.values.values)
-    assert not overlaps(start, source)
-    assert_same(elements_of(made), list(seq))
-
-
-@pytest.mark.parametrize("name", ["bool", "string"])
-def test_bools_and_strings_are_copied(name):
-    source = filled(name, 12)
-    seq = split_to_sequence(source, 4)
-    made = sound(pa.array(seq))
-    for one in seq:
-        assert not overlaps(address_range(made.values), one)
-
-
-def address_range(array):
-    buffer = array.buffers()[-1]
-    return buffer.address, buffer.address + buffer.size
-
-
-def overlaps(span, array):
-    low, high = np.lib.array_utils.byte_bounds(array)
-    return span[0] < high and low < span[1]

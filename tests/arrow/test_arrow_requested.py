@@ -105,22 +105,6 @@ def test_lists_of_lists(name, kind):
         assert made.to_pylist() == [one.tolist() for one in seq]
 
 
-@kinds
-def test_no_elements(kind):
-    for name in ITEM_NAMES:
-        seq = TensorSequence(dtype=name)
-        assert len(honoured(seq, kind(ITEMS[name]))) == 0
-
-
-@kinds
-@pytest.mark.parametrize("name", SHARED_NAMES)
-def test_lists_share_memory(name, kind):
-    source = filled(name, (9, 2))
-    seq = split_to_sequence(source, [2, 3, 4])[1:]
-    made = honoured(seq, kind(pa.list_(ITEMS[name], 2)))
-    assert addresses_of(made) == [address(one) for one in seq]
-
-
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
 def test_strings(text):
     seq = split_to_sequence(filled("string", 5), [2, 0, 3])
@@ -163,13 +147,6 @@ def test_other_selections_are_copied(kind):
 
 
 @views
-@pytest.mark.parametrize("name", ["bool", "string"])
-def test_selections_of_bools_and_strings(name, kind):
-    seq = split_to_sequence(filled(name, 12), [3, 0, 5, 4])[[3, 0, 0, 2]]
-    assert_holds_same(honoured(seq, kind(ITEMS[name])), list(seq))
-
-
-@views
 def test_a_selection_of_overlapping_elements(kind):
     source = filled("int64", 12)
     seq = TensorSequence.from_arrow(pa.array(TensorSequence([source])))
@@ -193,14 +170,6 @@ def test_fixed_sizes(name):
     assert_holds_same(
         honoured(TensorSequence([filled(name, 0)] * 2), pa.list_(ITEMS[name], 0)), [filled(name, 0)] * 2
     )
-
-
-@pytest.mark.parametrize("name", SHARED_NAMES)
-def test_fixed_sizes_share_memory(name):
-    source = filled(name, 12)
-    seq = split_to_sequence(source, 4)[1:]
-    made = honoured(seq, pa.list_(ITEMS[name], 4))
-    assert addresses_of(made) == [address(one) for one in seq]
 
 
 def tensor_type(name, shape, **options):

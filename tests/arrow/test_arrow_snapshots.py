@@ -69,20 +69,6 @@ def test_edits_do_not_show(make, name, edit):
     seq._check()
 
 
-@pytest.mark.parametrize("name", ["int32", "bool", "string"])
-@sources
-def test_the_sequence_may_go_first(make, name):
-    seq = make(filled(name, (6, 2)))
-    before = lists_of(seq)
-    made, chunked = pa.array(seq), pa.chunked_array(seq)
-    pair, stream = seq.__arrow_c_array__(), seq.__arrow_c_stream__()
-    del seq
-    gc.collect()
-    assert sound(made).to_pylist() == chunked.to_pylist() == before
-    assert pa.Array._import_from_c_capsule(*pair).to_pylist() == before
-    assert pa.ChunkedArray._import_from_c_capsule(stream).to_pylist() == before
-
-
 @sources
 def test_memory_lives_as_long_as_the_consumer(make):
     source = filled("int32", (6, 2))
@@ -103,20 +89,6 @@ def test_memory_lives_as_long_as_the_consumer(make):
     assert gone(ref)
 
 
-@sources
-def test_so_it_is_with_streams(make):
-    source = filled("int32", (6, 2))
-    ref = weakref.ref(source)
-    made = pa.chunked_array(make(source))
-    del source
-    assert not gone(ref)
-    chunk = made.chunk(made.num_chunks - 1)
-    del made
-    assert not gone(ref)
-    del chunk
-    assert gone(ref)
-
-
 def test_an_array_of_numpys_view_keeps_it_too():
     source = filled("int32", (6, 2))
     ref = weakref.ref(source)
@@ -126,26 +98,6 @@ def test_an_array_of_numpys_view_keeps_it_too():
     assert numbers.tolist() == filled("int32", 12).tolist()
     assert not numbers.flags.writeable
     del numbers
-    assert gone(ref)
-
-
-@pytest.mark.parametrize("taken", [0, 1, 2])
-def test_capsules_never_taken(taken):
-    source = filled("int32", (6, 2))
-    ref = weakref.ref(source)
-    seq = split_to_sequence(source)
-    del source
-    for _ in range(3):
-        capsules = [seq.__arrow_c_array__(), seq.__arrow_c_schema__(), seq.__arrow_c_stream__()]
-        if taken:
-            pa.Array._import_from_c_capsule(*capsules[0])
-        if taken == 2:
-            pa.DataType._import_from_c_capsule(capsules[1])
-            pa.ChunkedArray._import_from_c_capsule(capsules[2])
-    assert len(pa.array(seq)) == 6
-    del seq
-    assert gone(ref) == (taken == 2)
-    del capsules
     assert gone(ref)
 
 
@@ -166,28 +118,6 @@ def test_the_same_capsules_twice():
     assert sound(made).to_pylist() == chunked.to_pylist() == lists_of(seq)
 
 
-def test_our_own_capsules_twice():
-    """from_arrow is a consumer of ours like any other."""
-    seq = split_to_sequence(filled("int32", (6, 2)))
-
-    class Same:
-        def __init__(self):
-            self.pair, self.stream = seq.__arrow_c_array__(), seq.__arrow_c_stream__()
-
-    class Arrays(Same):
-        def __arrow_c_array__(self, requested_schema=None):
-            return self.pair
-
-    class Streams(Same):
-        def __arrow_c_stream__(self, requested_schema=None):
-            return self.stream
-
-    for one in (Arrays(), Streams()):
-        assert TensorSequence.from_arrow(one) == seq
-        with pytest.raises((TypeError, ValueError), match="released"):
-            TensorSequence.from_arrow(one)
-
-
 def test_a_writable_array_that_was_put_in_shows():
     """As it does in the sequence: no copy is no copy."""
     source = filled("int32", (6, 2))
@@ -195,17 +125,6 @@ def test_a_writable_array_that_was_put_in_shows():
     made = pa.array(seq)
     source[0] = 77
     assert made[0].as_py() == [[77, 77]] == seq[0].tolist()
-
-
-def test_copies_keep_no_source():
-    source = filled("int32", (6, 2)).copy(order="F")
-    ref = weakref.ref(source)
-    seq = split_to_sequence(source)
-    made = pa.array(seq)
-    expected = source.tolist()
-    del source, seq
-    assert gone(ref)
-    assert [one for (one,) in made.to_pylist()] == expected
 
 
 @pytest.mark.thread_unsafe

@@ -6,54 +6,20 @@ import weakref
 
 import numpy as np
 import pytest
-from support.strategies import assert_holds, filled, same
+from support.strategies import assert_holds, filled
 
 from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import ITEMS, SHARED_NAMES, addresses_of, chunks_of, sound  # noqa: E402
+from support.arrow_values import ITEMS, SHARED_NAMES  # noqa: E402
 
 
 def address(array):
     return array.__array_interface__["data"][0]
 
 
-def assert_chunks(chunked, arrays):
-    for chunk in chunked.chunks:
-        assert chunk.type == chunked.type
-        sound(chunk)
-    got = chunks_of(chunked)
-    assert chunked.length() == len(got) == len(arrays)
-    assert all(same(one, array) for one, array in zip(got, arrays, strict=True))
-
-
 # --- out ---
-
-
-@pytest.mark.parametrize("name", SHARED_NAMES)
-def test_a_split_shares_memory(name):
-    source = filled(name, (9, 2))
-    for seq in (split_to_sequence(source, [2, 3, 4]), split_to_sequence(source, 1)[2:5]):
-        made = pa.chunked_array(seq)
-        got = [one for chunk in made.chunks for one in addresses_of(chunk)]
-        assert got == [address(one) for one in seq]
-
-
-def test_what_came_in_chunks_goes_out_in_order():
-    chunks = [[[1, 2], []], [], [[3]], [[4, 5], [6]]]
-    given = pa.chunked_array(chunks, pa.large_list(pa.int16()))
-    made = pa.chunked_array(TensorSequence.from_arrow(given))
-    assert made.to_pylist() == given.to_pylist()
-    assert sound(pa.array(TensorSequence.from_arrow(given))).to_pylist() == given.to_pylist()
-
-
-@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
-def test_types_that_are_asked_for(kind):
-    seq = split_to_sequence(filled("float32", 9), [2, 3, 4]) + split_to_sequence(filled("float32", 4), 2)
-    made = pa.chunked_array(seq, kind(pa.float32()))
-    assert made.type == kind(pa.float32())
-    assert_chunks(made, list(seq))
 
 
 def test_readers_of_batches_refuse_by_themselves():
@@ -67,14 +33,6 @@ def test_readers_of_batches_refuse_by_themselves():
     del source, seq
     gc.collect()
     assert ref() is None
-
-
-def test_a_stream_into_a_table_and_back():
-    seq = split_to_sequence(filled("int64", (6, 2)), [1, 2, 3])
-    table = pa.table({"x": pa.chunked_array(seq)})
-    assert TensorSequence.from_arrow(table) == seq
-    assert TensorSequence.from_arrow(table["x"]) == seq
-    assert TensorSequence.from_arrow(table.to_reader()) == seq
 
 
 # --- in ---
@@ -109,19 +67,6 @@ def test_chunks_and_their_slices_share_memory(name):
             assert [address(one) for one in part] == starts[start:stop]
 
 
-def test_slices_of_length_0():
-    given = pa.chunked_array([[[1, 2], [3]], [[4]]])
-    for part in (
-        given[0:0],
-        given[1:1],
-        given[3:],
-        pa.chunked_array([given.chunk(0)[2:], given.chunk(1)[:0]]),
-    ):
-        seq = TensorSequence.from_arrow(part)
-        assert_holds(seq, [])
-        assert seq.dtype == "int64"
-
-
 def test_a_chunk_lives_as_long_as_its_elements():
     sources = [filled("int32", (n, 2)) for n in (6, 4, 8)]
     refs = [weakref.ref(one) for one in sources]
@@ -150,22 +95,6 @@ def test_chunks_of_other_extents_are_one_sequence():
     ]
     given = pa.chunked_array([pa.array(TensorSequence(one)) for one in parts], kind)
     assert_holds(TensorSequence.from_arrow(given), parts[0] + parts[1])
-
-
-def test_inner_lengths_may_differ_between_elements_of_several_chunks():
-    given = pa.chunked_array([[[[1, 2], [3, 4]], []], [[[5], [6]]]], pa.list_(pa.list_(pa.int32())))
-    seq = TensorSequence.from_arrow(given)
-    assert seq.dtype == "int32"
-    assert seq[0].tolist() == [[1, 2], [3, 4]]
-    assert seq[2].tolist() == [[5], [6]]
-    assert seq.shapes[2] == (2, 1)
-
-
-def test_dictionaries_that_differ_by_chunk():
-    chunks = [pa.array([["a"], ["b", "a"]]), pa.array([["c"], []])]
-    encoded = [pa.ListArray.from_arrays(one.offsets, one.values.dictionary_encode()) for one in chunks]
-    seq = TensorSequence.from_arrow(pa.chunked_array(encoded))
-    assert_holds(seq, [np.array(one, object) for one in (["a"], ["b", "a"], ["c"], [])])
 
 
 @pytest.mark.parametrize("number", [2, 50])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.strategies import NUMERIC_NAMES, assert_holds, filled, laid_out
+from support.strategies import NUMERIC_NAMES, assert_holds, filled
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -131,20 +131,6 @@ def test_other_series_of_polars(pl):
     for other in (dates, dates.cast(pl.Datetime), pl.Series([b"a"]), pl.Series([{"a": 1, "b": 2}])):
         with pytest.raises(TypeError):
             from_arrow(other)
-
-
-@pytest.mark.parametrize("layout", ["unaligned", "strided", "reversed", "transposed"])
-def test_polars_takes_any_memory(pl, layout):
-    for shape in [(8,), (4, 3)]:
-        seq = split_to_sequence(laid_out(filled("float64", shape), layout), 2)
-        assert pl.Series(Bare(seq)).to_list() == lists_of(seq)
-
-
-def test_polars_keeps_what_it_was_given(pl):
-    seq = split_to_sequence(filled("int32", 9), [2, 0, 3, 4])
-    before, series = lists_of(seq), pl.Series(Bare(seq))
-    seq.clear()
-    assert series.to_list() == before
 
 
 # --- DuckDB ---

@@ -12,7 +12,7 @@ from seqcore import TensorSequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import ITEMS, SHARED_NAMES, Given, with_metadata  # noqa: E402
+from support.arrow_values import ITEMS, SHARED_NAMES, with_metadata  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 FIXED, VARIABLE = "arrow.fixed_shape_tensor", "arrow.variable_shape_tensor"
@@ -88,21 +88,6 @@ def test_permutations(name, shape, permutation):
         assert [one.shape for one in seq] == [array[i].to_numpy().shape for i in range(3)]
         assert address(seq[1]) == array.storage.values.buffers()[1].address + source[0].nbytes
         assert_holds(from_arrow(array[1:]), list(seq[1:]))
-
-
-def test_names_of_dimensions_are_no_matter():
-    source, arrays = fixed("int16", (2, 3), 3, dim_names=["a", "b"])
-    for array in arrays:
-        assert_holds(from_arrow(array), list(source))
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (3,)])
-def test_tensors_from_numpy(shape):
-    source = filled("float32", (4, *shape))
-    array = pa.FixedShapeTensorArray.from_numpy_ndarray(source)
-    seq = from_arrow(array)
-    assert_holds(seq, list(source))
-    assert address(seq[0]) == address(source)
 
 
 MALFORMED = [
@@ -288,15 +273,6 @@ def test_nulls_in_variable_shapes(level):
         from_arrow(with_metadata(storage, VARIABLE, "{}"))
     for part in (storage[:1], storage[2:]):
         assert_holds(from_arrow(with_metadata(part, VARIABLE, "{}")), [filled("int16", (2, 1))])
-
-
-def test_variable_shapes_go_round():
-    arrays = [filled("int16", (2, 3)), filled("int16", (1, 4)), filled("int16", (0, 4))]
-    seq = TensorSequence(arrays)
-    assert from_arrow(seq) == seq
-    assert from_arrow(pa.array(seq)) in (seq,) or from_arrow(Given(pa.array(seq))) == seq
-    again = from_arrow(pa.chunked_array(seq))
-    assert again.shapes == seq.shapes
 
 
 # --- other extension types ---

@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import weakref
 
 import numpy as np
 import pytest
@@ -126,47 +125,6 @@ def test_one_stream_by_several_threads():
     together(read, read, read)
     assert sum(got) == len(seq)
     chunks.close()
-
-
-def test_releases_beside_each_other():
-    source = filled("int32", (64, 2))
-    ref = weakref.ref(source)
-    seq = split_to_sequence(source)
-    del source
-    exported = [taken(seq) for _ in range(200)]
-    shares = [exported[start::4] for start in range(4)]
-    del seq
-
-    def drop(pairs):
-        return lambda: [release(one) for pair in pairs for one in pair]
-
-    together(*map(drop, shares))
-    gc.collect()
-    assert ref() is None
-
-
-def test_many_threads_through_pyarrow():
-    pa = pytest.importorskip("pyarrow")
-    source = np.repeat(np.arange(40), 2).reshape(40, 2)
-    seq = split_to_sequence(source, keepdims=0)
-    ref = weakref.ref(source)
-    del source
-
-    def export():
-        made = pa.array(seq)
-        made.validate(full=True)
-        whole(made.to_pylist())
-
-    def stream():
-        whole(pa.chunked_array(seq, pa.list_(pa.int64())).to_pylist())
-
-    def go_round():
-        whole([one.tolist() for one in from_arrow(pa.array(seq))])
-
-    together(repeat(export), repeat(stream), repeat(go_round), edit(seq))
-    seq.clear()
-    gc.collect()
-    assert ref() is None
 
 
 @pytest.mark.thread_unsafe

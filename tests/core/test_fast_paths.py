@@ -1,14 +1,13 @@
 """Views instead of copies where elements are behind each other, and nothing allocated that need not be."""
 
 import pickle
-import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 from seqcore.core.arrow import as_lists
 from seqcore.core.maps import items_of, stack
-from support.counting import pairs, rows, tensor
+from support.counting import rows, tensor
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -91,57 +90,6 @@ def test_items_and_stacks_are_views_wherever_the_gap_is(position):
     assert not is_view(items_of(seq), seq)
     assert as_lists(seq, np.dtype(np.int64), False) is None
     assert np.array_equal(items_of(seq), np.concatenate([t.reshape(-1) for t in seq]))
-
-
-@pytest.mark.parametrize("options", [{}, {"batch_size": 30}, {"new_axis": 1}], ids=repr)
-def test_a_body_gets_views(options):
-    seq, seen = rows(100), []
-
-    def body(batch):
-        seen.append(batch)
-        return batch
-
-    sq.map_batches(body, seq, **options)
-    assert all(is_view(batch, seq) for batch in seen)
-    sq.map_batches(body, seq[::2], new_axis=1)
-    assert is_view(seen[-1], seq)
-    seen.clear()
-    sq.map_batches(body, seq[np.arange(100) * 37 % 100], **options)
-    assert not any(is_view(batch, seq) for batch in seen)
-
-
-def test_arrow_takes_what_lies_together_as_it_is():
-    pa = pytest.importorskip("pyarrow")
-    for seq, kept in ((rows(1000), True), (pairs()[::-1], False)):
-        values = pa.array(seq).flatten().flatten().to_numpy()
-        assert is_view(values, seq) == kept
-
-
-def functions_called(action):
-    """The names of the Python functions that an action calls."""
-    called = set()
-    sys.setprofile(lambda frame, event, _: event == "call" and called.add(frame.f_code.co_name))
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return called
-
-
-@pytest.mark.thread_unsafe
-def test_a_type_with_two_numbers_needs_no_python():
-    aliases = [np.dtype(char) for char in "ilqILQ"]
-    pairs_of_numbers = [
-        (one, other) for one in aliases for other in aliases if one == other and one.num != other.num
-    ]
-    assert pairs_of_numbers
-    for one, other in pairs_of_numbers:
-        arrays = [np.zeros(2, one), np.zeros(2, other)]
-        assert "as_tensor" not in functions_called(
-            lambda arrays=arrays: TensorSequence(arrays, arrays[0].dtype)
-        )
-    as_it_is, swapped = np.zeros(2, "<i8"), np.zeros(2, ">i8")
-    assert "as_tensor" in functions_called(lambda: TensorSequence([as_it_is, swapped], as_it_is.dtype))
 
 
 def peak_of(action):

@@ -1,12 +1,10 @@
 """Slots are copied, moved and given back no more often than need be; the GIL is given away where it pays."""
 
 import pickle
-import threading
 import tracemalloc
 
 import numpy as np
 import pytest
-from seqcore.core.store import counted
 from support.counting import done, rows, slots, tensor
 
 import seqcore as sq
@@ -173,20 +171,6 @@ def test_large_copies_go_without_the_gil(nbytes, without):
         assert done(copy).get("without_gil", 0) == without
 
 
-def test_compact_keeps_the_gil():
-    """It is an edit, under the lock, which with the GIL is the GIL."""
-    seq = TensorSequence([np.zeros(100_000), np.ones(100_000)])
-    assert done(seq.compact) == {}
-
-
-def test_strings_keep_the_gil():
-    """Their references are counted, which nobody else may do meanwhile."""
-    words = np.array([str(i) for i in range(5000)], object)
-    seq = sq.split_to_sequence(words, 2)
-    for copy in (lambda: sq.concat_from_sequence(seq, 0), seq.to_padded, seq.compact):
-        assert "without_gil" not in done(copy)
-
-
 # -- comparisons --------------------------------------------------------------------------------------
 
 
@@ -196,24 +180,3 @@ def test_comparisons_copy_nothing():
     assert done(lambda: seq.count(np.ones((2, 4), int))) == {}
     large = sq.split_to_sequence(np.zeros((3, 1 << 20)))
     assert done(lambda: large == sq.split_to_sequence(np.zeros((3, 1 << 20)))) == {}
-
-
-# -- the counters --------------------------------------------------------------------------------------
-
-
-def test_each_thread_counts_its_own():
-    seen = []
-
-    def work():
-        seen.append(counted())
-        TensorSequence.from_lengths(np.arange(2000), np.ones(2000, int))
-        seen.append(counted())
-
-    before = counted()
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert counted() == before
-    first, second = seen
-    assert set(first.values()) == {0}
-    assert second == {**first, "without_gil": 1}

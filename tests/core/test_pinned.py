@@ -3,7 +3,6 @@
 import array
 import ctypes
 import mmap
-from multiprocessing import shared_memory
 
 import numpy as np
 import pytest
@@ -84,35 +83,12 @@ def test_a_part_keeps_all_of_it(name, tmp_path):
 
 
 @ALL_MEMORIES
-def test_views_of_views(name, tmp_path):
-    whole = view = MEMORIES[name](tmp_path)
-    seq = TensorSequence([whole])
-    for i in range(100):
-        view = view.view(Kind) if i % 2 else view.view(np.recarray)
-        seq.append(view[:2])
-        seq.append(memoryview(seq[-1]))
-    assert seq.pinned_nbytes == NBYTES
-
-
-@ALL_MEMORIES
 def test_memories_of_each_kind_together(name, tmp_path):
     ours, others = MEMORIES[name](tmp_path), np.zeros(10)
     tensors = [tensor for _ in range(50) for tensor in (ours[:1], others[:1])]
     assert TensorSequence(tensors).pinned_nbytes == NBYTES + 80
     shuffled = [tensors[i] for i in np.random.default_rng(0).permutation(100)]
     assert TensorSequence(shuffled).pinned_nbytes == NBYTES + 80
-
-
-def test_shared_memory():
-    memory = shared_memory.SharedMemory(create=True, size=NBYTES)
-    try:
-        tensor = np.ndarray((N,), buffer=memory.buf)
-        seq = TensorSequence([tensor[:2], tensor[7:9]])
-        assert seq.pinned_nbytes == len(memory.buf)
-        del seq, tensor
-    finally:
-        memory.close()
-        memory.unlink()
 
 
 def test_memory_that_does_not_tell():
@@ -145,12 +121,6 @@ def test_a_chain_that_bites_its_tail():
     assert TensorSequence([view]).pinned_nbytes == 32
     between.base = kept
     assert TensorSequence([view]).pinned_nbytes == NBYTES
-
-
-def test_without_items():
-    empty = [np.zeros(0), np.frombuffer(b""), np.zeros((3, 0)), np.zeros(4)[:0]]
-    assert TensorSequence(empty[:3]).pinned_nbytes == 0
-    assert TensorSequence(empty).pinned_nbytes == 32
 
 
 def buffer_of(tensor):

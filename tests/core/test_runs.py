@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from seqcore.core.maps import chained
-from support.races import together
 from support.random_cases import examples
 from support.strategies import same, slices
 
@@ -384,38 +383,3 @@ def test_each_kind_in_each_way(kind):
                 changed.pop()
         read_in_each_way(edited, changed)
         read_in_each_way(one, list(expected))
-
-
-@pytest.mark.parametrize("edits", [1, 30, 70])
-def test_large_sequences_that_threads_edit_as_they_get_slots(edits):
-    """Slots of more than 65,536 elements are made without the lock, and again where others have edited."""
-    n = 70_000
-    array = np.arange(n)
-    seq = sq.split_to_sequence(array, keepdims=0)
-    before = seq[:]
-
-    def append():
-        for i in range(edits):
-            seq.append(np.array(n + i))
-
-    def insert():
-        for i in range(edits):
-            seq.insert(0, np.array(-1 - i))
-
-    def select():
-        for i in range(edits):
-            seq[[1000 * i + 500]] = [seq[1000 * i + 500]]
-
-    def remove():
-        for i in range(edits):
-            seq.remove(array[n - 1 - i])
-
-    together(append, insert, remove)
-    together(select, select)
-    seq._check()
-    assert len(seq) == n + edits
-    found = sq.concat_from_sequence(seq, 0, 1)
-    expected = [*range(-edits, n - edits), *range(n, n + edits)]
-    assert sorted(found.tolist()) == expected
-    assert found[:edits].tolist() == [*range(-edits, 0)]
-    assert sq.concat_from_sequence(before, 0, 1).tolist() == array.tolist()

@@ -1,38 +1,98 @@
-"""Both sides of each number from which on the core goes another way.
+"""Both sides of each threshold of the core: results are the same, and what it decides changes there.
 
-============== ================ ======================================================================
-AT_ONCE        compare.pyx      bytes that are compared before others are let in (SMALL in equality.pyx)
-BLOCK          reader.pxd       elements that are read together, and slots that are compared together
-LONG           reader.pxd       elements from which on those at equal distances are taken together
-DIMS           reader.pxd       extents and strides that a block has room for, where elements have their own
-RELEASE_FROM   split.pxd        elements, or an eighth of the bytes, from which on the GIL is released
-SMALL          pickling.pyx     bytes for which an array of its own is worth its pickle
-FEW            pickling.pyx     runs that are pickled as integers rather than as an array
-============== ================ ======================================================================
+The thresholds are in `core/limits.pxd`, those of parts of streams and files in `_arrow/layouts.py` and
+`_files/parts.py`. That results are the same is also what a build with small thresholds shows.
 """
 
-import copy
+import itertools
 import pickle
 
 import numpy as np
 import pytest
-from seqcore.core.maps import items_of
+from seqcore.core.maps import chained
+from support.counting import done, rows, slots, tensor
 from support.strategies import assert_holds
+from test_runs import read_in_each_way
 
 import seqcore as sq
 from seqcore import TensorSequence
 
 pytestmark = pytest.mark.usual_limits
 
-AT_ONCE = 1 << 16
+MOST_RUNS = 64
+RUNS_OF_AN_EDIT = 32
+SINGLE_RUNS = 16
 RELEASE_FROM = 1024
-SMALL = 4096
+ALONE_FROM = 4096
+NUMBERS = [n + more for n in (SINGLE_RUNS, RUNS_OF_AN_EDIT, MOST_RUNS, 2 * MOST_RUNS) for more in (0, 1)]
+NBYTES = [n + more for n in (1 << 12, 1 << 16, 1 << 17, 1 << 18) for more in (-8, 8)]
 
 
-# -- AT_ONCE: comparisons -------------------------------------------------------------------------------
+# -- results on both sides ------------------------------------------------------------------------------
 
 
-def element(nbytes, dtype="int64"):
+def in_runs(n):
+    """Runs of one to three rows of one array, with gaps between them."""
+    seq, at = sq.split_to_sequence(np.arange(5 * n, dtype=np.int32)), 0
+    parts = []
+    for i in range(n):
+        parts.append(seq[at : at + 1 + i % 3])
+        at += 2 + i % 3
+    return chained(parts)
+
+
+def of_shapes(rank):
+    def make(n):
+        arrays = []
+        for i in range(n):
+            shape = [1 + (i + k) % 2 if k < 4 else 1 for k in range(rank)]
+            arrays.append(np.arange(i, i + np.prod(shape), dtype=np.int32).reshape(shape))
+        return TensorSequence(arrays, copy=True)
+
+    return make
+
+
+def with_the_gap_inside(n):
+    seq = sq.split_to_sequence(np.arange(n + 1, dtype=np.int32))[np.arange(n)[::-1]]
+    seq.insert(n // 2, seq[0])
+    seq.erase(n // 2)
+    return seq
+
+
+def of_two_lengths(n):
+    """Two even blocks, with the gap between them: of even pieces lengths are not read."""
+    seq = sq.split_to_sequence(np.arange(2 * n, dtype=np.int32), 2)
+    seq += sq.split_to_sequence(np.arange(3 * (n // 2), dtype=np.int32), 3)
+    seq.insert(n, seq[0])
+    seq.erase(n)
+    return seq
+
+
+KINDS = {
+    "rows": lambda n: sq.split_to_sequence(np.arange(n, dtype=np.int32)),
+    "uneven": lambda n: TensorSequence.from_lengths(
+        np.arange(sum(i % 3 for i in range(n)), dtype=np.int32), np.arange(n) % 3
+    ),
+    "runs": in_runs,
+    "shapes of rank 2": of_shapes(2),
+    "shapes of rank 5": of_shapes(5),
+    "shapes of rank 63": of_shapes(63),
+    "gap inside": with_the_gap_inside,
+    "two lengths": of_two_lengths,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_of_elements(kind):
+    for n in NUMBERS:
+        seq = KINDS[kind](n)
+        model = [np.array(one) for one in seq]
+        read_in_each_way(seq, model)
+        seq.compact()
+        read_in_each_way(seq[::-1] + seq[: n // 2], model[::-1] + model[: n // 2])
+
+
+def element(nbytes, dtype):
     if dtype == "string":
         return np.array([f"s{i % 7}" for i in range(nbytes // 8)], object)
     return np.arange(nbytes // np.dtype(dtype).itemsize).astype(dtype)
@@ -45,185 +105,30 @@ def changed(array, at):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "string"])
-@pytest.mark.parametrize("nbytes", [AT_ONCE - 8, AT_ONCE, AT_ONCE + 8, 2 * AT_ONCE])
-def test_equality_of_one_element(nbytes, dtype):
-    array = element(nbytes, dtype)
-    seq, same = TensorSequence([array]), TensorSequence([array.copy()])
-    assert seq == same
-    for at in (0, -1):
-        other = TensorSequence([changed(array, at)])
-        assert seq != other
-        assert other != seq
-
-
-@pytest.mark.parametrize("dtype", ["float32", "string"])
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        (8, AT_ONCE + 8, 8),
-        (AT_ONCE + 8, 8),
-        (8, AT_ONCE + 8),
-        (AT_ONCE + 8, AT_ONCE + 16),
-        (AT_ONCE - 8, 8, 8),
-        (AT_ONCE, AT_ONCE, 8),
-        (AT_ONCE // 2 + 8, AT_ONCE // 2 + 8, 8, 0),
-        (0, AT_ONCE + 8, 0),
-        (8, AT_ONCE, AT_ONCE + 8, 16, AT_ONCE - 8, 8),
-    ],
-)
-def test_equality_of_small_and_large_elements(sizes, dtype):
-    """Whichever of them differs, at its begin or its end, and wherever the gap is."""
-    arrays = [element(nbytes, dtype) for nbytes in sizes]
-    seq, same = TensorSequence(arrays), TensorSequence(arrays, copy=True)
-    same.insert(1, arrays[0])
-    same.erase(1)
-    assert seq == same
-    for which, array in enumerate(arrays):
-        for at in (0, -1) if len(array) else ():
+def test_numbers_of_bytes(dtype):
+    """Wherever the difference is, comparisons see it; and joins, batches and pickles have all of it."""
+    for nbytes in NBYTES:
+        array = element(nbytes, dtype)
+        cut = len(array) // 3
+        parts = [array[cut:], array[:cut], array[:0]]
+        seq, same = TensorSequence(parts), TensorSequence(parts, copy=True)
+        assert seq == same
+        assert np.array_equal(seq.values(), np.concatenate(parts))
+        assert_holds(pickle.loads(pickle.dumps(seq)), parts)
+        filler = "x" if dtype == "string" else 1
+        batch = seq.to_padded(filler)
+        assert np.array_equal(batch[0], parts[0])
+        assert (batch[2] == filler).all()
+        seq.compact()
+        assert_holds(seq, parts)
+        for which, at in itertools.product((0, 1), (0, -1)):
             other = same.copy()
-            other[which] = changed(array, at)
+            other[which] = changed(parts[which], at)
             assert seq != other
-            assert other != seq
-
-
-@pytest.mark.parametrize("dtype", ["int64", "string"])
-@pytest.mark.parametrize("nbytes", [AT_ONCE - 8, AT_ONCE, AT_ONCE + 8])
-def test_finding_elements(nbytes, dtype):
-    array = element(nbytes, dtype)
-    seq = TensorSequence([changed(array, 0), changed(array, -1), array, array[1:], array])
-    assert seq.index(array.copy()) == 2
-    assert seq.count(array) == 2
-    assert array in seq
-    assert changed(array, 1) not in seq
-    seq.remove(array)
-    assert seq.index(array) == 3
-
-
-# -- BLOCK and LONG: elements that follow each other -------------------------------------------------------
-
-BLOCK = 64
-LONG = 8
-LENGTHS = (1, 2, 7, 8, 9, 10, 71, 72, 73, 74, 135, 136, 137, 138, 200)
-BROKEN = (1, 2, 6, 7, 8, 9, 10, 70, 71, 72, 73, 74, 135, 136, 137)
-
-
-def copies_of(runs):
-    """How many copies a join of runs of these lengths makes: a long one is one, the others go by blocks."""
-    ends, n, copies, at = np.cumsum(runs), sum(runs), 0, 0
-    while at < n:
-        end = ends[np.searchsorted(ends, at, side="right")]
-        if end - at >= LONG or (end - at > 1 and end == n):
-            at, copies = end, copies + 1
-        else:
-            to = min(at + BLOCK, n)
-            copies += len(np.unique(np.searchsorted(ends, np.arange(at, to), side="right")))
-            at = to
-    return copies
-
-
-def assert_is(seq, model):
-    """What it holds, by each of the ways that go by runs."""
-    seq._check()
-    assert seq.lengths().tolist() == [len(one) for one in model]
-    joined = [x for one in model for x in one]
-    assert seq.values().tolist() == joined
-    assert sq.concat_from_sequence(seq, 0).tolist() == joined
-    assert sq.sequence_map(np.negative, seq).values().tolist() == [-x for x in joined]
-    compacted = seq.copy()
-    compacted.compact()
-    compacted._check()
-    assert compacted.tolist() == model
-    assert TensorSequence.from_arrow(seq).tolist() == model
-    assert pickle.loads(pickle.dumps(seq)).tolist() == model
-
-
-@pytest.mark.parametrize("n", LENGTHS)
-def test_holds_are_counted_for_each_slot(n):
-    """Slots in runs are held and dropped together: where one is missed, memory goes too early or never."""
-    import weakref
-
-    for at in [k for k in BROKEN if k < n]:
-        array = np.arange(n)
-        alive = weakref.ref(array)
-        seq = sq.split_to_sequence(array)
-        del array
-        order = [*range(at), at - 1, *range(at, n)]
-        several = [seq[order], seq[:at], seq[at:], seq[order[::-1]]]
-        for one in several:
-            one._check()
-        seq.clear()
-        while several:
-            assert alive() is not None
-            several.pop().clear()
-        assert alive() is None
-
-
-# -- MAX_RUNS ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("nruns", [1, 31, 32, 33, 34, 65])
-@pytest.mark.parametrize(("axis", "new_axis"), [(0, 0), (1, 0), (0, 1), (1, 1)])
-@pytest.mark.parametrize("gap", [0, 1, 30, -1])
-def test_joins_of_each_number_of_runs(nruns, axis, new_axis, gap):
-    array = np.arange(4 * nruns * 4 * nruns).reshape(4 * nruns, 4 * nruns)
-    seq = sq.split_to_sequence(array, axis=axis, keepdims=not new_axis)
-    # Of four in a row the second and third: two at one distance, then a jump.
-    seq = seq[[4 * i + k for i in range(nruns) for k in (1, 2)]]
-    if abs(gap) <= len(seq):
-        seq.insert(gap, seq[0])
-        seq.erase(gap if gap >= 0 else -2)
-    model = list(seq)
-    expected = np.stack(model, axis) if new_axis else np.concatenate(model, axis)
-    assert np.array_equal(sq.concat_from_sequence(seq, axis, new_axis), expected)
-
-
-@pytest.mark.parametrize("nruns", [31, 32, 33])
-@pytest.mark.parametrize(("axis", "new_axis"), [(0, 0), (1, 0), (0, 1)])
-def test_pieces_that_don_t_fit_are_found_behind_any_number_of_runs(nruns, axis, new_axis):
-    """Behind the runs that are kept pieces are only added up, but must fit all the same."""
-    for misfit in (np.zeros((3, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2, 1))):
-        seq = TensorSequence([np.ones((2, 2))] * nruns)
-        fits = not new_axis and misfit.ndim == 2 and misfit.shape[1 - axis] == 2
-        for at in (len(seq), 1):
-            other = seq.copy()
-            other.insert(at, misfit)
-            if fits:
-                assert sq.concat_from_sequence(other, axis).shape[axis] == 2 * nruns + 3
-            else:
-                with pytest.raises(ValueError, match=f"element {at} "):
-                    sq.concat_from_sequence(other, axis, new_axis)
-
-
-@pytest.mark.parametrize("nruns", [3, 31, 32, 33, 40])
-def test_pieces_of_several_lengths_are_not_stacked(nruns):
-    """Pieces of one array that begin at equal distances, but of which one is longer or shorter."""
-    for odd in (1, nruns - 1, nruns):
-        for length in (0, 1, 3):
-            lengths = np.full(nruns + 2, 2)
-            lengths[odd] = length
-            array = np.arange(4 * nruns + 8)
-            seq = TensorSequence.from_lengths(array[: lengths.sum()], lengths)
-            for one in (seq, seq[::-1], seq[[*range(0, len(seq), 2), odd, 0, odd]]):
-                if len(set(one.lengths().tolist())) == 1:
-                    continue
-                with pytest.raises(ValueError, match=r"element \d+ has shape"):
-                    sq.concat_from_sequence(one, 0, 1)
-
-
-# -- RELEASE_FROM --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [RELEASE_FROM - 1, RELEASE_FROM, RELEASE_FROM + 1])
-def test_many_pieces(n):
-    lengths = np.arange(n) % 3
-    array = np.arange(lengths.sum())
-    model = np.split(array, np.cumsum(lengths)[:-1])
-    seq = TensorSequence.from_lengths(array, lengths)
-    assert_holds(seq, model)
-    assert seq.offsets().tolist() == [0, *np.cumsum(lengths)]
-    assert_holds(sq.split_to_sequence(np.arange(n)), [np.array([i]) for i in range(n)])
-    assert np.array_equal(sq.concat_from_sequence(seq[::-1], 0), np.concatenate(model[::-1]))
-    assert [row[:k].tolist() for row, k in zip(seq.to_padded(), lengths, strict=True)] == seq.tolist()
+            assert other[which] not in seq
+            assert other.index(other[which].copy()) == which
+            other.remove(parts[1 - which])
+            assert len(other) == 2
 
 
 @pytest.mark.parametrize("n", [RELEASE_FROM - 1, RELEASE_FROM])
@@ -247,24 +152,107 @@ def test_lengths_at_fault_among_many(n, at):
         sq.concat_from_sequence(seq, 0, 1)
 
 
-@pytest.mark.parametrize("nbytes", [8 * RELEASE_FROM - 16, 8 * RELEASE_FROM, 8 * RELEASE_FROM + 16])
-@pytest.mark.parametrize("dtype", ["int64", "uint8", "string"])
-def test_copies_of_many_bytes(nbytes, dtype):
-    array = element(nbytes, dtype)
-    for cut in (1, len(array) // 2, len(array) - 1):
-        seq = TensorSequence([array[cut:], array[:cut]])
-        expected = np.concatenate([array[cut:], array[:cut]])
-        assert np.array_equal(sq.concat_from_sequence(seq, 0), expected)
-        assert np.array_equal(seq.values(), expected)
-        seq.compact()
-        assert_holds(seq, [array[cut:], array[:cut]])
-    seq = sq.split_to_sequence(array.reshape(2, -1))
-    filler = "x" if dtype == "string" else 1
-    assert np.array_equal(seq.to_padded(filler)[:, 0], array.reshape(2, -1))
-    assert np.array_equal(seq.to_padded(filler, shape=(2, len(array) // 2))[:, 0], array.reshape(2, -1))
+# -- what the thresholds decide: runs and slots ----------------------------------------------------------
 
 
-# -- SMALL: what pickle copies -------------------------------------------------------------------------
+class Budget:
+    """What edits of runs may spend until slots would have been cheaper, by the rule of runs.pyx."""
+
+    def __init__(self, n, nruns=1):
+        self.n, self.nruns, self.spent = n, nruns, 0
+
+    def allows(self, n, nruns):
+        """Whether an edit to so many elements and runs splices; if it does, it is paid."""
+        spent = self.spent + nruns + RUNS_OF_AN_EDIT
+        if spent > max(self.n, 4 * RUNS_OF_AN_EDIT) or nruns > MOST_RUNS >= self.nruns:
+            return False
+        self.n, self.nruns, self.spent = n, nruns, spent
+        return True
+
+
+def is_slots(seq):
+    """Whether a sequence has slots: the first edit of a copy has them copied."""
+    return "slots_copied" in done(lambda: seq.copy().erase(0))
+
+
+EDITS = {  # the i-th one, of a sequence and a list alike
+    "erase at one place": lambda one, i, new: one.pop(min(50, len(one) - 1)),
+    "insert into runs": lambda one, i, new: one.insert(min(3 * i + 1, len(one)), new),
+    "set every other": lambda one, i, new: one.__setitem__(2 * i, new),
+    "append": lambda one, i, new: one.append(new),
+    "delete every other": lambda one, i, new: one.__delitem__(slice(i + 1, i + 2)),
+}
+
+
+def count_runs(model):
+    """How many runs rows make that are known by their numbers, and others by negative ones."""
+    return 1 + sum(not 0 <= before == after - 1 for before, after in itertools.pairwise(model))
+
+
+@pytest.mark.parametrize("n", [2, 3, 95, 96, 97, 127, 128, 129, 130, 500, 2000, 5000])
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_edits_of_runs_until_slots_are_cheaper(n, edit):
+    """As many as the rule says, not one more or fewer; after the next the sequence has slots."""
+    seq, model, budget = sq.split_to_sequence(np.arange(n)), [*range(n)], Budget(n)
+    for i in range(min(70, n // 2)):
+        edit(model, i, -1)
+        counts = done(lambda i=i: edit(seq, i, np.array([-1])))
+        if budget.allows(len(model), count_runs(model)):
+            assert counts == {"spliced": 1}, i
+        else:
+            assert counts["slots_made"] == 1, i
+            assert is_slots(seq)
+            break
+    assert_holds(seq, [np.array([i]) for i in model])
+
+
+@pytest.mark.parametrize("few", [1, SINGLE_RUNS - 1, SINGLE_RUNS, SINGLE_RUNS + 1, 40])
+@pytest.mark.parametrize("how", ["extend", "insert", "replace"])
+def test_a_few_arrays_become_runs(few, how):
+    seq, model, news = rows(5000), list(rows(5000)), [tensor(i) for i in range(few)]
+    place = {"extend": slice(5000, None), "insert": slice(70, 70), "replace": slice(70, 90)}[how]
+    counts = done(lambda: seq.__setitem__(place, news) if how != "extend" else seq.extend(news))
+    model[place] = news
+    assert ("spliced" in counts) == (few <= SINGLE_RUNS)
+    assert ("slots_made" in counts) == (few > SINGLE_RUNS)
+    assert_holds(seq, model)
+
+
+@pytest.mark.parametrize("more", [1, 63, 64, 65, 200])
+def test_runs_beside_runs(more):
+    """A sequence of many files or chunks has as many runs as it has; only edits that add runs may not."""
+    seq = chained([rows(100) for _ in range(more)])
+    model = [one for _ in range(more) for one in rows(100)]
+    assert done(lambda: seq.erase(5)).keys() == ({"slots_made", "gap_moved"} if more == 64 else {"spliced"})
+    assert done(lambda: seq.erase(5)).keys() == (set() if more == 64 else {"spliced"})
+    del model[5:7]
+    assert_holds(seq, model)
+    assert is_slots(seq) == (more == 64)
+
+
+@pytest.mark.parametrize(("each", "slots"), [(1, True), (7, True), (8, False), (100, False)])
+@pytest.mark.parametrize("n", [64, 65, 130])
+def test_short_runs_are_slots_where_that_is_smaller(each, slots, n):
+    """A run takes as much as four slots: more than 64 are kept where each has eight elements."""
+    seq = chained([rows(each) for _ in range(n)])
+    assert is_slots(seq) == (slots and n > MOST_RUNS)
+    assert_holds(seq, list(rows(each)) * n)
+    backwards = seq[::-1]
+    assert_holds(backwards, list(seq)[::-1])
+    assert is_slots(backwards) == is_slots(seq)
+
+
+@pytest.mark.parametrize("left", [15, 16, 17])
+def test_a_buffer_that_others_share_is_not_cut_short(left):
+    seq = slots(64)
+    other = seq.copy()
+    model = list(seq)
+    del seq[left:]
+    assert_holds(seq, model[:left])
+    assert_holds(other, model)
+
+
+# -- pickles -------------------------------------------------------------------------------------------
 
 
 def buffers_of(seq):
@@ -274,20 +262,16 @@ def buffers_of(seq):
     return [buffer.raw().nbytes for buffer in buffers if buffer.raw().nbytes]
 
 
-@pytest.mark.parametrize(("nbytes", "parts"), [(SMALL - 8, 3), (SMALL // 2, 3), (SMALL, 3), (2 * SMALL, 3)])
-def test_arrays_go_alone_where_they_are_large(nbytes, parts):
-    """Three arrays are worth it where together they have as much as two of `SMALL`."""
-    seq = TensorSequence([np.full(nbytes // 8, i) for i in range(parts)])
-    alone = parts * nbytes >= SMALL * (parts - 1)
-    order = [parts, parts]  # a byte for the part of each, and for the number in it
-    assert sorted(buffers_of(seq)) == sorted([*[nbytes] * parts, *order] if alone else [parts * nbytes])
-
-
 @pytest.mark.parametrize(
-    ("total", "alone"), [(2 * SMALL - 8, False), (2 * SMALL, True), (2 * SMALL + 8, True)]
+    ("total", "alone"),
+    [(2 * ALONE_FROM - 8, False), (2 * ALONE_FROM, True), (2 * ALONE_FROM + 8, True)],
 )
 def test_where_arrays_begin_to_go_alone(total, alone):
-    sizes = [SMALL, SMALL // 2, total - SMALL - SMALL // 2]
+    sizes = [
+        ALONE_FROM,
+        ALONE_FROM // 2,
+        total - ALONE_FROM - ALONE_FROM // 2,
+    ]
     seq = TensorSequence([np.zeros(nbytes // 8) for nbytes in sizes])
     assert sorted(buffers_of(seq)) == sorted([*sizes, 3, 3] if alone else [total, 4 * 8])
 
@@ -322,9 +306,6 @@ def test_numbers_take_as_few_bytes_as_they_need(n):
     assert sorted(buffers_of(sq.split_to_sequence(array)[order])) == sorted([n * width, n])
 
 
-# -- FEW: runs that are pickled ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("nruns", [1, 2, 7, 8, 9, 64])
 def test_runs_are_pickled_as_integers_where_they_are_few(nruns):
     seq = sq.split_to_sequence(np.arange(7000))
@@ -338,20 +319,30 @@ def test_runs_are_pickled_as_integers_where_they_are_few(nruns):
     assert_holds(pickle.loads(pickle.dumps(seq)), list(seq))
 
 
-# -- DIMS: elements with shapes of their own -----------------------------------------------------------
+# -- parts of streams and files --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 50, 51, 52, 63, 64, 65, 130])
-@pytest.mark.parametrize("rank", [1, 2, 3, 4, 5, 6, 8, 63])
-def test_blocks_of_shapes(rank, n):
-    """512 extents and strides are 64 elements of rank 4, but only 51 of rank 5 and 4 of rank 63."""
-    shapes = [[1 + (i + k) % 2 if k < 4 else 1 for k in range(rank)] for i in range(n)]
-    arrays = [np.arange(i, i + np.prod(shape)).reshape(shape) for i, shape in enumerate(shapes)]
-    seq = copy.deepcopy(TensorSequence(arrays))  # one table of shapes, except of rank 1
-    for one in (seq, seq[np.arange(n)], seq[::-1][::-1]):
-        assert_holds(one, arrays)
-        assert one == TensorSequence(arrays)
-        assert items_of(one).tolist() == [x for array in arrays for x in array.ravel().tolist()]
-        assert one.astype("float64").tolist() == [array.tolist() for array in arrays]
-    mixed = seq + [np.zeros((1,) * rank, int)] + seq
-    assert mixed.shapes == [*seq.shapes, (1,) * rank, *seq.shapes]
+def parts_of(seq):
+    pa = pytest.importorskip("pyarrow")
+    chunks = pa.chunked_array(seq).chunks
+    assert [row for chunk in chunks for row in chunk.to_pylist()] == seq.tolist()
+    return len(chunks)
+
+
+@pytest.mark.parametrize(("nbytes", "parts"), [((1 << 16) - 8, 1), (1 << 16, 3), ((1 << 16) + 8, 3)])
+def test_a_part_for_each_large_memory(nbytes, parts):
+    """Three memories: each its part, where on average they have as much as a large one."""
+    assert parts_of(TensorSequence([np.zeros(nbytes // 8) for _ in range(3)])) == parts
+
+
+@pytest.mark.parametrize(
+    ("gathered", "parts"), [(79, [2, 2, 1]), (80, [2, 2, 1]), (81, [3, 2]), (40, [1] * 5)]
+)
+def test_single_tensors_are_gathered(monkeypatch, gathered, parts):
+    from seqcore._files import parts as files
+
+    monkeypatch.setattr(files, "_GATHERED", gathered)
+    made = list(files.parts_of(np.full(5, float(i)) for i in range(5)))
+    assert [len(part) for _, part in made] == parts
+    assert [first for first, _ in made] == [sum(parts[:i]) for i in range(len(parts))]
+    assert [row[0] for _, part in made for row in part] == [0, 1, 2, 3, 4]

@@ -4,22 +4,18 @@ import gc
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.saved import (
     FILE_NAMES,
     MAPPED_NAMES,
-    address,
     lies_in,
     mappings,
     needs_proc,
     open_files,
-    pa,
     ragged,
     resident,
     saved,
 )
-from support.strategies import LAYOUTS, array_lists, assert_holds, dtype_of, filled, laid_out
+from support.strategies import LAYOUTS, assert_holds, dtype_of, filled, laid_out
 
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
@@ -76,15 +72,6 @@ def test_nothing_comes_back_with_its_type(path, name):
     assert_holds(back, [filled(name, 3)])
 
 
-@pytest.mark.parametrize("axes", [1, 2, 9, 31])
-@pytest.mark.parametrize("last", [2, 3])
-def test_any_number_of_axes(path, axes, last):
-    arrays = [filled("int16", (n, *(1,) * (axes - 1)))[..., None] for n in (2, 0, 3)]
-    arrays += [filled("int16", (2, *(1,) * (axes - 1), last))]
-    assert_holds(saved(path, arrays), arrays)
-    assert_holds(saved(path, arrays[:3]), arrays[:3])
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["int32", "bool", "string"])
 def test_every_layout(path, name, layout):
@@ -101,50 +88,6 @@ def test_every_layout(path, name, layout):
         assert_holds(saved(path, seq), list(seq))
 
 
-@given(array_lists(st.sampled_from(FILE_NAMES)))
-def test_any_elements_of_one_rank(tmp_path_factory, arrays):
-    arrays = [array for array in arrays if array.ndim == arrays[0].ndim]
-    path = tmp_path_factory.getbasetemp() / "any.arrow"
-    assert_holds(saved(path, TensorSequence(arrays)), arrays)
-
-
-@pytest.mark.parametrize("make", [list, tuple, TensorSequence])
-def test_lists_and_tuples_of_tensors(path, make):
-    arrays = tensors("float32", [(2, 3), (1, 3)])
-    assert_holds(saved(path, make(arrays)), arrays)
-
-
-def test_selections_and_edited_sequences(path):
-    seq = ragged([3, 0, 1, 2, 5, 0])
-    for other in (
-        seq[::-1],
-        seq[[4, 4, 0, 1]],
-        seq + seq,
-        seq[1:1],
-        seq[::2] + TensorSequence([[9, 9]], "int32"),
-    ):
-        assert_holds(saved(path, other), list(other))
-    seq.insert(2, seq.pop())
-    seq.append(np.int32([7]))
-    assert_holds(saved(path, seq), list(seq))
-
-
-@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
-def test_floats_come_back_to_the_bit(path, name):
-    integers = np.random.default_rng(0).integers(0, 256, 8_000, np.uint8)
-    floats = integers.view(name)
-    floats[:4] = -0.0, np.nan, np.inf, np.finfo(name).smallest_subnormal
-    (back,) = saved(path, [floats])
-    assert back.tobytes() == floats.tobytes()
-
-
-@pytest.mark.parametrize("name", [name for name in MAPPED_NAMES if "int" in name])
-def test_the_least_and_the_largest_integers(path, name):
-    info = np.iinfo(name)
-    ends = np.array([info.min, info.max, 0, 1], name)
-    assert_holds(saved(path, [ends, ends[:0]]), [ends, ends[:0]])
-
-
 def test_strings_of_any_kind(path):
     words = ["", "é", "日本語", "a\0b", "\n", "😀" * 3, "x" * 100_000, "e\u0301", "\ufeff", "nan", " "]
     for arrays in (
@@ -155,23 +98,6 @@ def test_strings_of_any_kind(path):
         back = saved(path, arrays)
         assert_holds(back, arrays)
         assert all(type(word) is str for element in back for word in element.ravel())
-
-
-def test_many_elements(path):
-    lengths = np.random.default_rng(1).integers(0, 4, 50_000)
-    seq = ragged(lengths.tolist(), "int16")
-    back = saved(path, seq)
-    assert np.array_equal(back.lengths(), lengths)
-    assert np.array_equal(back.values(), seq.values())
-
-
-def test_subclasses_are_saved_as_sequences(path):
-    class Own(TensorSequence):
-        pass
-
-    back = saved(path, Own(tensors("int8", [3, 2])))
-    assert type(back) is TensorSequence
-    assert_holds(back, tensors("int8", [3, 2]))
 
 
 # --- where the values lie ---
@@ -185,23 +111,6 @@ def test_elements_lie_in_the_file(path, name, shapes):
     back = saved(path, TensorSequence(tensors(name, shapes)))
     assert all(lies_in(element, path) for element in back if element.nbytes)
     assert all(lies_in(element, path) for element in back[::-1] + back if element.nbytes)
-
-
-@needs_proc
-@pytest.mark.parametrize("name", ["float32", "bool", "int64"])
-def test_joined_values_lie_in_the_file(path, name):
-    back = saved(path, ragged([3, 0, 2, 4], name, behind=(2, 2)))
-    assert lies_in(back.values(), path)
-    assert address(back.values()) == address(back[0])
-
-
-@needs_proc
-def test_several_files_lie_each_in_its_own(tmp_path):
-    paths = [tmp_path / f"{i}.arrow" for i in range(3)]
-    for i, path in enumerate(paths):
-        sq.save(path, ragged([2, 3], start=i))
-    back = sq.load(paths)
-    assert [lies_in(element, paths[i // 2]) for i, element in enumerate(back)] == [True] * 6
 
 
 @pytest.mark.slow
@@ -261,26 +170,3 @@ def test_nobody_can_write_into_elements(path, name):
                 base.flags.writeable = True
             base = base.base
     assert path.read_bytes() == before
-
-
-def test_loaded_sequences_are_edited_like_any(path):
-    arrays = tensors("int32", [3, 2, 0, 4])
-    back = saved(path, arrays)
-    before = path.read_bytes()
-    back.append(arrays[0])
-    back.insert(1, np.int32([5]))
-    back.erase(0)
-    back[1:3] = arrays[::-1]
-    back.reverse()
-    model = [np.int32([5]), *arrays[::-1], arrays[3], arrays[0]][::-1]
-    assert_holds(back, model)
-    back.compact()
-    assert_holds(back, model)
-    assert path.read_bytes() == before
-    assert_holds(sq.load(path), arrays)
-
-
-def test_one_file_of_one_column(path):
-    sq.save(path, ragged([1, 2]))
-    with pa.memory_map(str(path)) as source:
-        assert pa.ipc.open_file(source).schema.names == ["tensors"]

@@ -14,8 +14,8 @@ from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore import Columns, TensorSequence
-from seqcore._arrow.fields import Column, Field
 from seqcore._files import paths, reading
+from seqcore.core.fields import Column, Field
 
 
 @pytest.fixture

@@ -97,13 +97,6 @@ def test_a_failure_leaves_the_folder_as_it_was(path, make, error, match, older):
     assert_holds(saved(path, ragged([2])), list(ragged([2])))
 
 
-def test_an_exception_arrives_as_it_is(path):
-    failure = Refusal("no")
-    with pytest.raises(Refusal) as caught:
-        sq.save(path, then([[(2, 3)]], failure))
-    assert caught.value is failure
-
-
 def test_the_older_file_is_there_until_all_is_written(path):
     sq.save(path, ragged([1, 2, 3]))
     before = path.read_bytes()
@@ -117,16 +110,6 @@ def test_the_older_file_is_there_until_all_is_written(path):
 
     sq.save(path, parts())
     assert len(sq.load(path)) == 25_000
-    assert os.listdir(path.parent) == [path.name]
-
-
-def test_a_new_file_is_not_there_until_all_is_written(path):
-    def parts():
-        for i in range(3):
-            assert not path.exists()
-            yield ragged([2] * 5000, start=i)
-
-    sq.save(path, parts())
     assert os.listdir(path.parent) == [path.name]
 
 

@@ -5,13 +5,12 @@ import pickle
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support.bodies import within
 from support.saved import lies_in, needs_proc, pa, ragged, write_column, write_table
-from support.strategies import assert_holds, filled
+from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore._files import reading
@@ -37,41 +36,6 @@ def test_one_column_before_several(tmp_path):
         sq.load([tmp_path / "one.arrow", tmp_path / "two.arrow"])
 
 
-@pytest.mark.parametrize("kind", [list, tuple])
-@pytest.mark.parametrize("spelled", [str, Path])
-def test_files_become_one_sequence(three, kind, spelled):
-    paths, arrays = three
-    assert_holds(sq.load(kind(map(spelled, paths))), arrays)
-    assert_holds(sq.load(kind(map(spelled, paths[::-1]))), arrays[6:] + arrays[3:6] + arrays[:3])
-
-
-def test_one_file_in_a_list(three):
-    paths, arrays = three
-    assert_holds(sq.load(paths[:1]), arrays[:3])
-
-
-def test_one_file_twice(three):
-    paths, arrays = three
-    assert_holds(sq.load([paths[0], paths[1], paths[0]]), arrays[:6] + arrays[:3])
-
-
-def test_files_of_several_ranks_and_extents(tmp_path):
-    parts = [[(2, 3), (1, 3)], [(2, 4), (1, 5)], [(), ()], [], [(0,), (3,)]]
-    arrays = [[filled("float32", shape) for shape in shapes] for shapes in parts]
-    for i, part in enumerate(arrays):
-        sq.save(tmp_path / str(i), sq.TensorSequence(part, "float32"))
-    back = sq.load([tmp_path / str(i) for i in range(len(parts))])
-    assert_holds(back, [array for part in arrays for array in part])
-
-
-@pytest.mark.parametrize("name", ["bool", "string"])
-def test_files_of_bools_and_strings(tmp_path, name):
-    arrays = [filled(name, (2, 3)), filled(name, (1, 3)), filled(name, (3, 2))]
-    for i, array in enumerate(arrays):
-        sq.save(tmp_path / str(i), [array])
-    assert_holds(sq.load([tmp_path / str(i) for i in range(3)]), arrays)
-
-
 def test_no_file_at_all():
     for nothing in ([], ()):
         with pytest.raises(ValueError, match=r"no .*(file|path)|empty|at least one"):
@@ -87,11 +51,6 @@ def test_another_type_is_named_with_its_file(three, tmp_path):
     assert "int32" in str(caught.value)
 
 
-def test_a_missing_one_is_named(three, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"absent\.arrow"):
-        sq.load([*three[0], tmp_path / "absent.arrow"])
-
-
 def test_a_damaged_one_is_named(three, tmp_path):
     (tmp_path / "short.arrow").write_bytes(three[0][0].read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"short\.arrow"):
@@ -105,22 +64,6 @@ def test_a_damaged_one_is_named(three, tmp_path):
 def columns(tmp_path):
     table = pa.table({"a": [[1, 2], []], "b": ["x", "y"], "tensors": [[0.5], [1.5]], "odd, name": [1, 2]})
     return write_table(tmp_path / "table.arrow", table)
-
-
-def test_a_column_is_chosen(columns):
-    assert_holds(sq.load(columns, "a"), [np.array([1, 2]), np.array([], int)])
-    assert_holds(sq.load(columns, column="tensors"), [np.array([0.5]), np.array([1.5])])
-    assert_holds(sq.load(columns, column="b"), [np.array("x", object), np.array("y", object)])
-    assert_holds(sq.load([columns, columns], column="odd, name"), [np.array(n) for n in (1, 2, 1, 2)])
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_several_columns_are_columns(columns, many):
-    loaded = sq.load([columns] if many else columns)
-    assert type(loaded) is sq.Columns
-    assert {"a", "b", "tensors", "odd, name"} <= set(loaded.names)
-    for name in loaded.names:
-        assert sq.Columns({name: sq.load(columns, column=name)})[name].tolist() == loaded[name].tolist()
 
 
 def test_all_columns_are_of_one_file(tmp_path, monkeypatch):

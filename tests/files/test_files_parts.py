@@ -6,8 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -53,23 +51,6 @@ def test_what_is_large_goes_in_batches(path, seq, monkeypatch):
     assert_holds(loaded, [np.array(one) for one in seq])
     some = np.random.default_rng(0).permutation(len(seq))
     assert pickle.loads(pickle.dumps(loaded[some])) == seq[some]
-
-
-@given(
-    lengths=st.lists(st.integers(0, 9), min_size=1, max_size=30),
-    batch=st.integers(1, 60),
-    backwards=st.booleans(),
-)
-def test_batches_of_any_size(tmp_path_factory, lengths, batch, backwards):
-    path = tmp_path_factory.getbasetemp() / "any.arrow"
-    seq = TensorSequence.from_lengths(np.arange(sum(lengths), dtype=np.int8), lengths)[
-        :: -1 if backwards else 1
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "_BATCH", batch)
-        patch.setattr(parts, "_COPIED", batch)
-        sq.save(path, seq)
-    assert sq.load(path) == seq
 
 
 def test_a_generator_may_fill_one_array_again_and_again(path):
@@ -123,20 +104,6 @@ def test_a_device_is_no_folder():
     assert caught.value.errno == errno.EINVAL
 
 
-@pytest.mark.parametrize("compression", [None, "lz4"])
-def test_one_column_of_several(path, compression):
-    table = pa.table({"a": [[1], [2, 3]], "b": ["x", "y"], "c": [0.5, 1.5]})
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with (
-        pa.OSFile(os.fspath(path), "wb") as file,
-        pa.ipc.new_file(file, table.schema, options=options) as writer,
-    ):
-        writer.write_table(table, max_chunksize=1)
-    assert sq.load(path, column="a").tolist() == [[1], [2, 3]]
-    assert sq.load(path, column="b").tolist() == ["x", "y"]
-    assert pickle.loads(pickle.dumps(sq.load(path, column="c"))).tolist() == [0.5, 1.5]
-
-
 # --- how much is in a part, and in a batch ---
 
 
@@ -166,18 +133,6 @@ def test_a_batch_has_so_many_bytes(monkeypatch):
         assert [len(part) for part in parts.slices_of(one, True)] == [3, 3, 1]
         assert [len(part) for part in parts.slices_of(one, False)] == [2, 2, 2, 1]
     assert [len(part) for part in parts.slices_of(seq[:2], True)] == [2]
-
-
-def test_parts_are_the_sequences_as_they_were():
-    seq, columns = TensorSequence([[1], [2]]), sq.Columns({"a": [1, 2]})
-    for data in (seq, iter([seq])):
-        ((first, part),) = parts.parts_of(data)
-        seq.append([3])
-        assert (first, part.tolist()) == (0, [[1], [2]])
-        seq.pop()
-    for data in (columns, iter([columns])):
-        assert [*parts.parts_of(data)] == [(0, columns)]
-    assert sizes(parts.parts_of([[1], [2]])) == [(0, 2)]
 
 
 class OnlyArray:

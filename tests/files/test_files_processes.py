@@ -75,12 +75,6 @@ def load(path):
 
 
 @pytest.mark.mostly_slow(3)
-def test_loaded_there_used_here(pool, seq, tmp_path, monkeypatch):
-    back = pool.submit(load, str(tmp_path / "c.arrow")).result(60)
-    assert_holds(back, list(seq[200:]))
-
-
-@pytest.mark.mostly_slow(3)
 def test_a_changed_file_is_an_error_there(pool, seq, tmp_path):
     assert pool.submit(sum_of, seq).result(60) == sum_of(seq)
     touched(tmp_path / "c.arrow", 2_000_000_000)

@@ -22,7 +22,7 @@ from seqcore import TensorSequence, split_to_sequence
 pytestmark = pytest.mark.mostly_slow(3)
 
 pytest.importorskip("pyarrow", "18", reason="its bools of bytes came with 18")
-feather = pytest.importorskip("pyarrow.feather")
+pytest.importorskip("pyarrow.feather")
 
 ARROW = {"string": pa.large_string(), "float16": pa.float16(), "bool": pa.bool8()}
 
@@ -96,23 +96,6 @@ def test_other_extents_are_variable_shape_tensors(path, name):
     assert [kind.field(i).name for i in range(2)] == ["data", "shape"]
     assert kind.field(0).type.value_type == arrow_type(name)
     assert kind.field(1).type == pa.list_(pa.int32(), 2)
-
-
-def test_pyarrow_reads_without_a_copy(path):
-    sq.save(path, ragged([3, 0, 2], "float64"))
-    with pa.memory_map(str(path)) as source:
-        before = pa.total_allocated_bytes()
-        table = pa.ipc.open_file(source).read_all()
-        assert pa.total_allocated_bytes() == before
-        assert table["tensors"].chunk(0).values.to_numpy().tolist() == [0, 1, 2, 3, 4]
-
-
-def test_feather_and_datasets_read_it(path):
-    dataset = pytest.importorskip("pyarrow.dataset")
-    sq.save(path, iter([ragged([3, 0]), ragged([2], start=7)]))
-    expected = {"tensors": [[0, 1, 2], [], [7, 8]]}
-    assert feather.read_table(path).to_pydict() == expected
-    assert dataset.dataset(path, format="ipc").to_table().to_pydict() == expected
 
 
 @needs_proc
@@ -240,27 +223,6 @@ def test_lists_of_several_lengths_in_an_element(path):
         sq.load(path)
 
 
-def test_a_file_without_batches(path):
-    with pa.ipc.new_file(str(path), pa.schema([("tensors", pa.list_(pa.float32()))])):
-        pass
-    assert sq.load(path) == TensorSequence(dtype="float32")
-
-
-def test_metadata_does_no_harm(path):
-    table = pa.table({"tensors": [[1], [2]]}).replace_schema_metadata({"a": "b" * 1000, "": "\0"})
-    write_table(path, table)
-    assert_holds(sq.load(path), [np.array([1]), np.array([2])])
-
-
-@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
-def test_feather(path, compression):
-    feather.write_feather(pa.table({"a": [[1, 2], [], [3]]}), str(path), compression=compression, chunksize=2)
-    back = sq.load(path)
-    assert_holds(back, [np.array([1, 2]), np.array([], int), np.array([3])])
-    with pytest.raises(ValueError, match="read-only"):
-        back[0][:] = 0
-
-
 def test_values_in_one_batch_are_one_array(path):
     back = saved(path, split_to_sequence(filled("float32", (100, 8)), keepdims=0))
     assert address(back.values()) == address(back[0])
@@ -288,16 +250,6 @@ def test_polars_reads(polars, path, name, shapes):
         assert frame["tensors"].to_list() == lists_of(name, shapes)
 
 
-@pytest.mark.parametrize("name", ["float32", "int64"])
-def test_polars_reads_variable_shapes(polars, path, name):
-    arrays = [filled(name, (2, 3)), filled(name, (1, 2))]
-    sq.save(path, arrays)
-    found = polars.read_ipc(path)["tensors"].to_list()
-    assert [(one["data"], one["shape"]) for one in found] == [
-        (a.ravel().tolist(), [*a.shape]) for a in arrays
-    ]
-
-
 @pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
 def test_polars_files(polars, path, compression):
     frame = polars.DataFrame({"a": [[1.5, 2], [], [3]], "b": ["x" * 20, "", "é"], "c": [True, False, True]})
@@ -321,14 +273,6 @@ def test_duckdb_reads(path, name):
             found = [row for (row,) in connection.sql("select tensors from saved").fetchall()]
             connection.unregister("saved")
         assert [np.array(row).tolist() for row in found] == [a.tolist() for a in tensors(name, shapes)]
-
-
-def test_duckdbs_tables(path):
-    duckdb = pytest.importorskip("duckdb")
-    with duckdb.connect() as connection:
-        found = connection.sql("select range(n)::integer[] as r from range(5) t(n) order by n")
-        write_table(path, found.to_arrow_table())
-    assert_holds(sq.load(path), [np.arange(n, dtype=np.int32) for n in range(5)])
 
 
 def test_pandas_files(path):

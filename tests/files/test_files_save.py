@@ -1,6 +1,5 @@
 """Files written part by part: what parts may be, and how little of them is in memory at once."""
 
-import os
 import tracemalloc
 import types
 
@@ -8,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.saved import FILE_NAMES, lies_in, needs_proc, pa, ragged, saved
-from support.strategies import assert_holds, dtype_of, filled
+from support.saved import lies_in, needs_proc, pa, saved
+from support.strategies import assert_holds, filled
 
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
@@ -32,45 +31,6 @@ def elements(parts):
 
 # --- parts ---
 
-PARTS = {
-    "rows": [[(3,), (0,)], [(1,)], [(2,), (40,)]],
-    "numbers": [[()], [(), ()]],
-    "one": [[(3, 2), (0, 2)]],
-    "matrices": [[(2, 3)], [(0, 3), (1, 3)]],
-    "other widths later": [[(2, 3), (1, 3)], [(2, 4)], [(1, 3)]],
-    "other widths at last": [*[[(2, 3)]] * 20, [(2, 3), (2, 4)]],
-    "other widths at first": [[(2, 3), (1, 5)], [(2, 3)], [(4, 3)]],
-    "other widths of nothing": [[(2, 3)], [(0, 4)], [(3, 0)]],
-    "other depths later": [[(1, 2, 3)], [(1, 2, 3)], [(2, 2, 4)], [(2, 1, 4)]],
-    "empty first": [[], [(2, 3)]],
-    "empty between": [[(2, 3)], [], [(2, 4)], []],
-    "empty before other widths": [[], [], [(2, 3)], [(2, 4)]],
-    "all empty": [[], []],
-}
-
-
-@pytest.mark.parametrize("shapes", PARTS.values(), ids=PARTS)
-@pytest.mark.parametrize("name", FILE_NAMES)
-def test_sequences_are_written_one_behind_the_other(path, name, shapes):
-    parts = [part(some, name, 11 * i) for i, some in enumerate(shapes)]
-    back = saved(path, (part for part in parts))
-    assert back.dtype == dtype_of(name)
-    assert_holds(back, elements(parts))
-    assert os.listdir(path.parent) == [path.name]
-
-
-@pytest.mark.parametrize("kind", [list, tuple, iter])
-def test_parts_from_anything_that_gives_them(path, kind):
-    parts = [part([(3,), (1,)]), part([(2,)], start=9)]
-    assert_holds(saved(path, kind(parts)), elements(parts))
-
-
-def test_parts_may_be_selections_and_loaded(path, tmp_path):
-    loaded = saved(tmp_path / "older.arrow", ragged([3, 0, 2, 1]))
-    seq = ragged([1, 2, 3], start=50)
-    parts = [loaded[::-1], seq[[2, 0]], loaded + seq, seq[:0]]
-    assert_holds(saved(path, iter(parts)), elements(parts))
-
 
 def test_a_part_may_be_changed_once_it_is_written(path):
     def parts():
@@ -81,25 +41,6 @@ def test_a_part_may_be_changed_once_it_is_written(path):
             yield seq
 
     assert_holds(saved(path, parts()), [np.full((1, 3), i, np.int32) for i in range(5) for _ in range(4)])
-
-
-@pytest.mark.parametrize("name", FILE_NAMES)
-@pytest.mark.parametrize(
-    "shapes", [[(3,), (0,), (2,)], [(), ()], [(2, 3), (1, 3)], [(2, 3), (2, 4)]], ids=str
-)
-def test_tensors_are_gathered(path, name, shapes):
-    arrays = [filled(name, shape, i) for i, shape in enumerate(shapes)]
-    back = saved(path, (array for array in arrays))
-    assert back.dtype == dtype_of(name)
-    assert_holds(back, arrays)
-
-
-@pytest.mark.slow
-def test_many_tensors_are_gathered_into_few_parts(path):
-    arrays = [np.full(i % 5, i, np.int32) for i in range(20_000)]
-    assert_holds(saved(path, iter(arrays)), arrays)
-    with pa.memory_map(str(path)) as source:
-        assert pa.ipc.open_file(source).num_record_batches < 100
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([2, 3])), max_size=3), max_size=6))

@@ -45,16 +45,6 @@ def test_paths_of_any_kind(tmp_path, spell):
 
 
 @pytest.mark.thread_unsafe
-def test_relative_paths(tmp_path, monkeypatch):
-    (tmp_path / "inner").mkdir()
-    monkeypatch.chdir(tmp_path / "inner")
-    for path in ("a.arrow", "./b.arrow", "../c.arrow", "../inner/d", Path("e")):
-        assert_holds(saved(path, SEQ), list(SEQ))
-    assert {*os.listdir(".")} == {"a.arrow", "b.arrow", "d", "e"}
-    assert {*os.listdir("..")} == {"inner", "c.arrow"}
-
-
-@pytest.mark.thread_unsafe
 def test_another_working_folder_while_saving(tmp_path, monkeypatch):
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -183,16 +173,6 @@ def test_a_link_to_a_folder(tmp_path):
     assert (tmp_path / "link").is_symlink()
     assert os.listdir(tmp_path / "folder") == []
     assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
-
-
-@posix
-def test_a_folder(tmp_path):
-    (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "folder", f"{tmp_path}/folder/", f"{tmp_path}/folder/."):
-        with pytest.raises(IsADirectoryError, match="folder"):
-            sq.save(path, SEQ)
-    assert os.listdir(tmp_path) == ["folder"]
-    assert os.listdir(tmp_path / "folder") == []
 
 
 def test_a_folder_that_is_not_there(tmp_path):

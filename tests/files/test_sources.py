@@ -7,7 +7,6 @@ import re
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.saved import lies_in, needs_proc, pa, ragged
 
@@ -32,13 +31,6 @@ def test_a_folder_is_its_files_in_order(folder):
     assert seq == sq.load([folder / name for name in PARTS])
     assert seq == sq.load(str(folder)) == sq.load(os.fsencode(folder)) == sq.load([folder])
     assert pickle.loads(pickle.dumps(seq[::-1])) == seq[::-1]
-
-
-def test_a_folder_grows(folder):
-    before = sq.load(folder)
-    sq.save(folder / "day-3.arrow", ragged([5, 5]))
-    assert len(before) == 5
-    assert sq.load(folder).lengths().tolist() == [1, 2, 3, 0, 4, 5, 5]
 
 
 @pytest.mark.parametrize("pattern", ["day-*.arrow", "day-[12]*", "**/*.arrow", "day-?.arrow"])
@@ -155,12 +147,6 @@ def test_streams_of_several_columns(tmp_path):
     assert sq.load(path, column="x") == ragged([2, 1])
     packed = stream_of(str(tmp_path / "p.arrow"), table, compression="zstd")
     assert sq.load(packed) == columns
-
-
-def test_streams_without_batches(tmp_path):
-    path = stream_of(str(tmp_path / "s.arrow"), pa.table({"x": pa.array([], pa.list_(pa.int16()))}))
-    assert len(sq.load(path)) == 0
-    assert sq.load(path).dtype == np.int16
 
 
 def test_damaged_streams(tmp_path):

@@ -61,6 +61,14 @@ def run(tree, limit, *command):
     return "failed" if done.returncode else "passed"
 
 
+def compiles(text):
+    try:
+        compile(text, "a mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
 def build(tree):
     return run(tree, 600, "setup.py", "-q", "build_ext", "--inplace") == "passed"
 
@@ -70,9 +78,10 @@ def attempt(tree, name, mutant, tests, limit):
     path = tree / name
     text = path.read_text(encoding="utf-8")
     start, stop, other = mutant
+    changed = text[:start] + other + text[stop:]
     try:
-        path.write_text(text[:start] + other + text[stop:], encoding="utf-8")
-        if path.suffix != ".py" and not build(tree):
+        path.write_text(changed, encoding="utf-8")
+        if not (compiles(changed) if path.suffix == ".py" else build(tree)):
             return None
         ended = run(tree, limit, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
         return {"passed": "lives", "failed": "dies", "hangs": "hangs"}[ended]

@@ -1,5 +1,6 @@
 """Seeds of random tests: none, a given one or any, and how a failure comes back; and which cases are slow."""
 
+import itertools
 import os
 import re
 import shlex
@@ -78,6 +79,17 @@ def test_few(letter, i):
 def test_kept(letter, i):
     pass
 """
+
+PAIRS = """
+import pytest
+
+@pytest.mark.mostly_slow(7)
+@pytest.mark.parametrize("i", range(5))
+@pytest.mark.parametrize("j", range(5))
+@pytest.mark.parametrize("k", range(5))
+def test_pairs(i, j, k):
+    pass
+"""
 NAMES = "test_product", "test_list", "test_few", "test_kept"  # the tests of MANY
 
 
@@ -91,6 +103,7 @@ def run(tmp_path_factory):
     (folder / "test_them.py").write_text(TESTS)
     (folder / "test_slow.py").write_text(MOSTLY_SLOW)
     (folder / "test_many.py").write_text(MANY)
+    (folder / "test_pairs.py").write_text(PAIRS)
 
     def run(*arguments, seed=None):
         environment = {key: value for key, value in os.environ.items() if "SEQCORE" not in key}
@@ -177,6 +190,16 @@ def test_of_a_product_each_value_remains(run):
         for cases in (few[0], whole[0])
     )
     assert left == every
+
+
+@pytest.mark.slow
+def test_a_merge_sees_any_two_values_together(run):
+    said = run("-m", "not at_night", "test_pairs.py")
+    cases = [tuple(map(int, one)) for one in re.findall(r"PASSED \S+\[(\d)-(\d)-(\d)\]", said)]
+    assert len(cases) < 80
+    assert "deselected" not in said
+    for one, other in itertools.combinations(range(3), 2):
+        assert len({(case[one], case[other]) for case in cases}) == 25
 
 
 @pytest.mark.at_night

@@ -81,11 +81,6 @@ def test_batches_are_sequences(dataset, batch_size):
     assert sorted(len(element) for element in loaded) == sorted(LENGTHS)
 
 
-def test_of_one_by_one(dataset):
-    loader = loader_of(dataset, lambda element: element, batch_size=None, shuffle=False)
-    assert all(np.array_equal(element, expected(i)) for i, element in enumerate(loader))
-
-
 @pytest.mark.slow
 def test_jagged_tensors(dataset):
     (order,) = order_of(3)
@@ -107,21 +102,6 @@ def test_padded_tensors_as_pad_sequence_has_them(dataset):
 
     for ours, theirs in loader_of(dataset, both):
         assert torch.equal(ours, theirs)
-
-
-def test_subsets(dataset):
-    where = list(range(0, COUNT, 3))
-    batches = list(loader_of(Subset(dataset, where), lambda batch: batch, shuffle=False, batch_size=10))
-    for i, batch in enumerate(batches):
-        assert_holds(batch, [expected(k) for k in where[10 * i : 10 * i + 10]])
-    assert [len(batch) for batch in batches] == [10] * 6 + [8]
-
-
-def test_samplers_of_their_own(dataset):
-    batches = [[5, 3], [202], [0, 0, 1]]
-    loader = DataLoader(dataset, batch_sampler=batches, collate_fn=lambda batch: batch)
-    for batch, positions in zip(loader, batches, strict=True):
-        assert_holds(batch, [expected(i) for i in positions])
 
 
 # --- in workers ---

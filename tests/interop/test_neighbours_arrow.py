@@ -8,7 +8,7 @@ import pytest
 from support.strategies import NUMERIC_NAMES, assert_holds, filled, laid_out, same
 from test_neighbours import READ_ONLY_DLPACK, refused
 
-from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
+from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
@@ -48,12 +48,6 @@ def test_other_rows_are_copied(name, layout):
     assert same(np.asarray(made), source)
 
 
-def test_strings_become_arrays():
-    words = TensorSequence([["a", "é"], []], dtype=str)
-    assert pa.array(words[0]).to_pylist() == ["a", "é"]
-    assert pa.array(words[1], pa.string()).to_pylist() == []
-
-
 @pytest.mark.parametrize("layout", ["plain", "transposed", "strided", "broadcast"])
 @pytest.mark.parametrize("name", SHARED_NAMES)
 def test_elements_become_tensors_that_share_memory(name, layout):
@@ -81,22 +75,6 @@ def test_elements_become_buffers_that_share_memory(name):
 def test_what_arrow_has_no_array_for_is_its_error(name, shape, step):
     with pytest.raises(pa.ArrowException):
         pa.array(TensorSequence([filled(name, shape)])[0])
-
-
-def test_a_sequence_becomes_a_list_array():
-    seq = TensorSequence([[1, 2], [], [3]], dtype="int16")
-    made = pa.array(list(seq))
-    assert made.type == pa.list_(pa.int16())
-    assert made.to_pylist() == [[1, 2], [], [3]]
-    offsets = np.cumsum([0, *(n for (n,) in seq.shapes)], dtype=np.int32)
-    assert pa.ListArray.from_arrays(offsets, concat_from_sequence(seq, 0)) == made
-
-
-def test_a_sequence_of_one_shape_becomes_a_tensor_array():
-    seq = split_to_sequence(filled("float32", (4, 2, 3)), keepdims=0)
-    made = pa.FixedShapeTensorArray.from_numpy_ndarray(concat_from_sequence(seq, 0, new_axis=1))
-    assert made.type.shape == [2, 3]
-    assert same(made.to_numpy_ndarray(), filled("float32", (4, 2, 3)))
 
 
 # --- its arrays into sequences ---
@@ -141,11 +119,6 @@ def test_other_arrays_go_in(made, expected):
     seq = TensorSequence([made], dtype=expected.dtype)
     seq.append(made)
     assert_holds(seq, [expected, expected])
-
-
-def test_nan_is_a_value():
-    seq = TensorSequence([pa.array([1.0, float("nan")])])
-    assert np.isnan(seq[0]).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("layout", ["plain", "transposed", "strided"])
@@ -205,26 +178,6 @@ def test_other_types_are_type_errors(made):
     refused(made, TypeError)
 
 
-def test_a_list_array_is_a_sequence():
-    made = pa.array([[1, 2], [], [3]])
-    assert_holds(
-        split_to_sequence(made.flatten(), made.value_lengths()),
-        [np.array([1, 2]), np.array([], np.int64), np.array([3])],
-    )
-    assert_holds(TensorSequence(list(made.to_numpy(zero_copy_only=False)))[:1], [np.array([1, 2])])
-    with pytest.raises(TypeError, match="must be an integer"):
-        split_to_sequence(made.flatten(), pa.array([[1, 2], None, [3]]).value_lengths())
-
-
-@pytest.mark.parametrize("number", [1, 3])
-def test_a_tensor_array_is_a_sequence(number):
-    source = filled("float32", (number, 2, 3))
-    made = pa.FixedShapeTensorArray.from_numpy_ndarray(source)
-    seq = split_to_sequence(made.to_numpy_ndarray(), keepdims=0)
-    assert_holds(seq, list(source))
-    assert all(np.shares_memory(element, source) for element in seq)
-
-
 needs_scalars = pytest.mark.skipif(
     not READ_ONLY_DLPACK or not hasattr(pa.FixedShapeTensorScalar, "__dlpack__"),
     reason="Arrow's tensor scalars have no protocol, or NumPy asks for the old DLPack",
@@ -237,21 +190,3 @@ def test_tensor_scalars_are_taken_by_reference():
     seq = TensorSequence(list(pa.FixedShapeTensorArray.from_numpy_ndarray(source)))
     assert_holds(seq, list(source))
     assert all(np.shares_memory(element, source) for element in seq)
-
-
-@needs_scalars
-def test_nulls_within_a_tensor_array_are_errors():
-    kind = pa.fixed_shape_tensor(pa.int32(), (2,))
-    made = pa.ExtensionArray.from_storage(kind, pa.array([[1, 2], [3, None]], pa.list_(pa.int32(), 2)))
-    assert_holds(TensorSequence([made[0]]), [np.array([1, 2], np.int32)])
-    refused(made[1], ValueError, "null")
-
-
-def test_elements_go_round():
-    source = filled("float32", 5)
-    seq = TensorSequence([source])
-    seq.append(pa.array(seq[0]))
-    assert np.shares_memory(seq[1], source)
-    seq.append(pa.Tensor.from_numpy(seq[0]))
-    assert all(np.shares_memory(element, source) for element in seq)
-    assert_holds(seq, [source] * 3)

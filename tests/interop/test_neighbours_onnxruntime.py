@@ -14,7 +14,6 @@ import onnxruntime
 from onnx import parser
 
 from seqcore import TensorSequence, split_to_sequence
-from seqcore.onnx import InferenceSession
 
 TEXT_NAMES = {"float32": "float", "float64": "double"}
 NAMES = [name for name in OPERATOR_NAMES if "complex" not in name]  # as far as onnxruntime has sequences
@@ -55,19 +54,6 @@ def test_pieces_of_a_split_and_results_that_are_sequences():
         seq = split_to_sequence(rows, axis=axis)
         (more,) = used.run(None, {"s": list(seq), "i": np.array(1)})
         assert TensorSequence(more) == seq[:1] + seq[1:2] + seq[1:]
-
-
-def test_an_empty_sequence_is_an_empty_list():
-    used = session("int64", "n = SequenceLength (s)", "int64 n")
-    assert used.run(None, {"s": list(TensorSequence(dtype="int64")), "i": np.array(0)}) == [0]
-
-
-def test_ours_takes_the_sequence_itself():
-    seq = split_to_sequence(filled("float32", (3, 4)), axis=1)
-    (y,) = InferenceSession(model("float32", "y = SequenceAt (s, i)", "{}[] y")).run(
-        None, {"s": seq, "i": np.array(2)}
-    )
-    assert same(y, seq[2])
 
 
 PEAK = """

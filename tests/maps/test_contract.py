@@ -60,21 +60,6 @@ class TestWhereItRuns:
         result = sq.sequence_map(bodies.process, numbers(50), **options)
         assert os.getpid() not in {int(pid) for pid in result}
 
-    def test_context_variables_stay_here(self, processes):
-        token = bodies.COLOUR.set("green")
-        try:
-            result = sq.sequence_map(bodies.colour, numbers(10), executor=processes, chunksize=3)
-        finally:
-            bodies.COLOUR.reset(token)
-        assert {word.item() for word in result} == {"none"}
-
-    @pytest.mark.parametrize("name", ["thread_executor"])
-    def test_never_in_the_calling_thread(self, ways, name):
-        seen = set()
-        sq.sequence_map(lambda a: seen.add(threading.get_ident()) or a, numbers(50), **ways.get(name))
-        assert seen
-        assert threading.get_ident() not in seen
-
 
 class TestFailures:
     @pytest.mark.mostly_slow(5)

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from test_flat_bodies import WORKERS, assert_close, pieces, tensors
+from test_flat_bodies import WORKERS, pieces, tensors
 
 import seqcore as sq
 
@@ -21,15 +21,6 @@ def test_errstate_raise_of_whole_tensors_and_kinds():
     integers = sq.split_to_sequence(np.array([3, 2, 0, 0]))
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match=r"element 2\b"):
         sq.sequence_map(np.floor_divide, integers, integers)
-
-
-@WORKERS
-def test_warnings(max_workers):
-    table = np.array([1.0, 1.0, 0.0, 1.0, -1.0])
-    with pytest.warns(RuntimeWarning, match="log") as caught:
-        result = sq.sequence_map(np.log, sq.split_to_sequence(table), max_workers=max_workers)
-    assert len({str(one.message) for one in caught}) == 2
-    assert_close(result, [np.array([x]) for x in (0.0, 0.0, -np.inf, 0.0, np.nan)])
 
 
 def test_warnings_that_are_errors_name_the_element():
@@ -71,17 +62,3 @@ def test_with_an_executor_no_body_runs_in_the_caller(threads):
     for chunksize in (None, 3):
         sq.sequence_map(body, tensors("int64"), chunksize=chunksize, executor=threads)
     assert threading.get_ident() not in where
-
-
-def test_results_are_sequences_like_any_other():
-    seq = pieces("float64")
-    result = sq.sequence_map(np.sqrt, seq)
-    assert not any(one.flags.writeable for one in result)
-    assert not any(np.shares_memory(one, other) for one, other in zip(result, seq, strict=True))
-    result.insert(0, np.zeros(2))
-    del result[-1]
-    result.compact()
-    assert_close(result, [np.zeros(2), *(np.sqrt(one) for one in seq[:-1])])
-    kept = sq.sequence_map(np.positive, sq.split_to_sequence(np.ones((100, 1000))))[:1]
-    kept.compact()
-    assert kept.pinned_nbytes == 8000

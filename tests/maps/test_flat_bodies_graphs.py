@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.strategies import LAYOUTS, assert_holds, filled, laid_out
+from support.strategies import assert_holds, filled
 
 import seqcore as sq
 
@@ -114,29 +114,6 @@ def test_two_inputs(op, dtype):
     assert_maps(text, left, np.array(7, name))
 
 
-def test_shapes_that_broadcast_element_by_element():
-    text = "g (float x, float y) => (float z) { z = Sub(x, y) }"
-    left = tensors(shapes=[(2, 3), (1,), (3,), (), (0, 3), (2, 1), (4, 1), (2, 2)])
-    right = tensors(shapes=[(3,), (4,), (3,), (2, 2), (1, 3), (1, 5), (4, 1), ()], start=3)
-    assert_maps(text, left, right)
-    assert_maps(text, tensors(shapes=[(2, 3), (1, 6), (6,)]), tensors(shapes=[(2, 3), (6, 1), (1, 6)]))
-    ragged = [
-        sq.split_to_sequence(np.arange(9, dtype=np.float32), lengths) for lengths in ([3, 3, 3], [3, 1, 5])
-    ]
-    assert_maps(text, *ragged)  # the second element broadcasts, the third fails
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_sources_of_each_layout(layout):
-    table = laid_out(filled("float32", (4, 6)), layout)
-    for seq in (
-        sq.split_to_sequence(table),
-        sq.split_to_sequence(table, axis=1),
-        sq.split_to_sequence(table, axis=1, keepdims=0)[::-1],
-    ):
-        assert_maps(ONE_INPUT["chain"], seq)
-
-
 # --- declared types and shapes ---
 
 
@@ -157,19 +134,6 @@ def test_an_element_that_violates_the_declared_shape_is_named(declared, at, max_
             sq.sequence_map(model(text), seq, max_workers=max_workers)
 
 
-@pytest.mark.slow
-def test_declared_shapes_of_rank_0_and_of_outputs():
-    for declared in ("float[]", "float[N]", "float[N, M]", "float[2]"):
-        text = f"g (float x) => ({declared} y) {{ y = Exp(x) }}"
-        for shapes in ([(2,)] * 3, [()] * 3, [(1, 2)] * 3):
-            seq = tensors(shapes=shapes)
-            try:
-                GraphBody(model(text))(seq[0])
-            except Exception:
-                continue
-            assert_maps(text, seq)
-
-
 # --- where it runs ---
 
 
@@ -182,6 +146,3 @@ def test_results_share_no_memory_with_the_input_or_are_read_only():
     result.insert(0, np.zeros(2, np.float32))
     result.compact()
     result._check()
-
-
-# --- any ---

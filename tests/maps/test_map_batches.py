@@ -1,23 +1,17 @@
 """map_batches: what the body sees, how its results come back, and what is refused."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from support.bodies import numbers
-from support.strategies import assert_holds, filled
+from support.strategies import assert_holds
 
 import seqcore as sq
 
 WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
-SIZES = pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 7, 10, 1000])
 AXES = pytest.mark.parametrize("new_axis", [0, 1])
-
-
-def ragged(name="float64", lengths=(2, 0, 3, 1, 0, 4), trailing=()):
-    return sq.split_to_sequence(filled(name, (sum(lengths), *trailing), start=1), lengths)
 
 
 def rows(count, width=2):
@@ -36,48 +30,7 @@ class Seen:
         return self.body(*batches)
 
 
-@SIZES
-@WORKERS
-class TestJoined:
-    def test_another_sequence_may_have_other_lengths(self, max_workers, batch_size):
-        seq, other = ragged("int64", [2, 0, 3, 1]), ragged("int64", [1, 4, 0, 2])
-        body = Seen(lambda a, b: a + len(b))
-        result = sq.map_batches(body, seq, other, batch_size=batch_size, max_workers=max_workers)
-        assert result.shapes == seq.shapes
-        assert sum(len(a) for a, _ in body.batches) == 6
-        assert sum(len(b) for _, b in body.batches) == 7
-        if batch_size == 1:
-            assert_holds(result, [a + len(b) for a, b in zip(seq, other, strict=True)])
-
-
-@SIZES
-@WORKERS
-class TestStacked:
-    def test_shapes_are_gathered_from_anywhere(self, max_workers, batch_size):
-        shapes = [(2,), (3, 1), (), (2,), (0, 2), (3, 1), (), (2,), (1,)]
-        seq = sq.TensorSequence([filled("int32", shape, i) for i, shape in enumerate(shapes)])
-        body = Seen(lambda b: b + 1)
-        result = sq.map_batches(body, seq, new_axis=1, batch_size=batch_size, max_workers=max_workers)
-        assert_holds(result, [np.asarray(a + 1) for a in seq])
-        assert sum(len(batch) for (batch,) in body.batches) == len(seq)
-        if batch_size is None or batch_size >= 3:
-            assert len(body.batches) == len({*shapes})
-
-
 # --- what the body sees ---
-
-
-def test_batches_follow_each_other_and_are_no_larger():
-    seq = ragged("int64", [2, 0, 3, 1, 0, 4, 1], (2,))
-    for batch_size in range(1, 9):
-        body = Seen()
-        sq.map_batches(body, seq, batch_size=batch_size)
-        assert np.array_equal(np.concatenate([batch for (batch,) in body.batches]), seq.values())
-        assert len(body.batches) >= -(-7 // batch_size)
-        assert all(len(batch) <= 4 * batch_size for (batch,) in body.batches)
-    body = Seen()
-    sq.map_batches(body, numbers(10), batch_size=4)
-    assert max(len(batch) for (batch,) in body.batches) <= 4
 
 
 @WORKERS
@@ -138,20 +91,6 @@ def test_empty_input(max_workers, new_axis):
 
 
 class TestOnAnExecutor:
-    @pytest.mark.slow
-    def test_the_first_batch_tells_the_type_of_python_values(self):
-        def body(a):
-            if a[0] == 0:
-                time.sleep(0.1)  # the others would be back before it
-                return [0.5]
-            return [1] * len(a)
-
-        seq = sq.TensorSequence([[float(i)] for i in range(8)])
-        with ThreadPoolExecutor(2) as executor:
-            result = sq.map_batches(body, seq, batch_size=1, executor=executor)
-        assert result.dtype == np.float64
-        assert [a.tolist() for a in result] == [[0.5], *[[1.0]] * 7]
-
     def test_each_worker_gets_batches(self):
         seq, calls = sq.split_to_sequence(np.zeros(50_000), 5), []
         with ThreadPoolExecutor(4) as executor:
@@ -223,12 +162,6 @@ class TestRefused:
 def test_workers_that_make_no_sense(max_workers):
     with pytest.raises((ValueError, TypeError), match="max_workers"):
         sq.map_batches(lambda b: b, numbers(3), max_workers=max_workers)
-
-
-# --- progress ---
-
-
-# --- executors ---
 
 
 # --- Ctrl-C, in a process of its own ---

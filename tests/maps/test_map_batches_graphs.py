@@ -61,15 +61,6 @@ def test_a_model_a_graph_and_a_path(tmp_path):
         assert_holds(sq.map_batches(body, ragged(), batch_size=2), [a + a for a in ragged()])
 
 
-@pytest.mark.parametrize("new_axis", [0, 1])
-def test_a_graph_knows_its_types(new_axis):
-    result = sq.map_batches(model(DOUBLE), sq.sequence_empty("float32"), new_axis=new_axis)
-    assert (len(result), result.dtype) == (0, np.float32)
-    weights = np.zeros((2, 3), np.float32)
-    results = sq.map_batches(model(PROJECT), sq.sequence_empty("float32"), weights, new_axis=new_axis)
-    assert [(len(one), one.dtype) for one in results] == [(0, np.float32), (0, bool)]
-
-
 @WORKERS
 def test_output_of_another_length(max_workers):
     with pytest.raises(ValueError, match="elements 0 to 1"):

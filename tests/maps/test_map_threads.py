@@ -17,9 +17,6 @@ from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore._maps import threads
-from seqcore._maps.job import Job
-from seqcore._maps.outputs import Outputs
-from seqcore._maps.work import ElementWork
 
 pytestmark = pytest.mark.thread_unsafe
 ON_THREADS = {"max_workers": 2, "chunksize": 1}
@@ -37,11 +34,6 @@ def run(script, seconds=60):
 
 
 class TestWhere:
-    def test_one_worker_is_the_calling_thread(self):
-        seen = set()
-        sq.sequence_map(lambda a: seen.add(threading.get_ident()) or a, numbers(20), max_workers=1)
-        assert seen == {threading.get_ident()}
-
     @pytest.mark.parametrize("count", [2, 5])
     def test_with_a_chunksize_that_many_at_once_and_none_in_the_caller(self, count):
         barrier, seen = threading.Barrier(count), set()
@@ -86,21 +78,6 @@ class TestWhere:
         result = within(60, lambda: at_depth(3, np.array([0])))
         assert result.tolist() == [i + j + k for i in range(4) for j in range(4) for k in range(4)]
 
-    def test_maps_from_several_threads(self):
-        results = []
-
-        def run():
-            for _ in range(10):
-                results.append(sq.sequence_map(np.negative, numbers(30), **ON_THREADS))
-
-        callers = [threading.Thread(target=run, daemon=True) for _ in range(4)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join(60)
-        assert len(results) == 40
-        assert all(one == results[0] for one in results)
-
 
 class TestChoice:
     """Threads are tried twice, and the map goes on with them if they were faster than the calling thread."""
@@ -112,36 +89,6 @@ class TestChoice:
         def trial(self, *of):
             self.job.claimed += 1
             return self.rates.pop(0)
-
-    @pytest.mark.parametrize(
-        ("alone", "together", "gains", "left"),
-        [
-            ([1000, 1000], [1600], True, []),  # a clear gain needs no second trial
-            ([1000, 1000], [1200, 1150], True, []),
-            ([1000, 1000], [900, 1050], False, []),
-            ([1000, 1500], [1400, 1300], False, []),  # the calling thread had to warm up
-            ([1000, 1000], [200, 1600], True, []),  # the threads had
-            ([1000, 1000], [0, 0], False, []),  # there are none
-        ],
-    )
-    def test_by_rates(self, monkeypatch, alone, together, gains, left):
-        work = ElementWork(np.copy, (numbers(100),), 100)
-        job, alone = Job(work, Outputs(None, None, work.name), None, None), [*alone]
-        monkeypatch.setattr(Job, "sample", lambda job: setattr(job, "seconds", 1 / alone.pop(0)))
-        job.sample()
-        trials = self.Trials(together, job, 100)
-        assert threads._gains(job, trials) is gains
-        assert trials.rates == left
-
-    @pytest.mark.parametrize(
-        ("seconds", "count", "is_worth_it"),
-        [(1e-2, 1, False), (1e-2, 2, True), (1e-3, 2, True), (1e-5, 10, False), (0.0, 10**6, False)],
-    )
-    def test_only_of_much_work(self, seconds, count, is_worth_it):
-        work = ElementWork(np.copy, (numbers(3),), count)
-        job = Job(work, Outputs(None, None, work.name), None, None)
-        job.seconds = seconds
-        assert threads.worth_a_trial(job) is is_worth_it
 
     def test_elements_that_wait_run_at_once(self):
         seen = set()
@@ -191,6 +138,26 @@ class TestTheyKeepNothing:
         try:
             with contextlib.suppress(KeyError):
                 sq.sequence_map(fail, seq, **options)
+            seq.clear()
+            assert alive() is None
+        finally:
+            gc.enable()
+
+    def test_an_error_behind_the_one_that_is_raised_keeps_nothing(self):
+        """Its thread ends after the map has failed, and nobody takes its result."""
+
+        def fail(tensor):
+            time.sleep(tensor[0] / 20)
+            raise KeyError(3)
+
+        array = np.arange(4.0)
+        alive = weakref.ref(array)
+        seq = sq.TensorSequence([array[:1], array[1:]])
+        del array
+        gc.disable()
+        try:
+            with contextlib.suppress(KeyError):
+                sq.sequence_map(fail, seq, **ON_THREADS)
             seq.clear()
             assert alive() is None
         finally:

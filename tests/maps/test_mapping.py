@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 from support.bodies import numbers
-from support.strategies import assert_holds
 
 import seqcore as sq
 
@@ -15,33 +14,10 @@ WORKERS = pytest.mark.parametrize("max_workers", [1, 2, 4, None])
 
 @WORKERS
 class TestResults:
-    @pytest.mark.parametrize("kind", [sq.TensorSequence, list, tuple])
-    def test_each_kind_of_sequence(self, max_workers, kind):
-        first, second = numbers(9, kind), numbers(9, kind)
-        result = sq.sequence_map(np.add, first, second, max_workers=max_workers)
-        assert isinstance(result, sq.TensorSequence)
-        assert [int(a[0]) for a in result] == [2 * i for i in range(9)]
-        assert len(first) == 9
-
     def test_identity_shares_memory(self, max_workers):
         tensor = np.zeros((4, 3))
         result = sq.sequence_map(lambda a: a, sq.split_to_sequence(tensor), max_workers=max_workers)
         assert all(np.shares_memory(piece, tensor) for piece in result)
-
-
-@WORKERS
-class TestSnapshot:
-    @pytest.mark.parametrize("kind", [sq.TensorSequence, list])
-    @pytest.mark.parametrize("edit", ["clear", "reverse", "pop", "append"])
-    def test_edits_during_the_map_do_not_count(self, max_workers, kind, edit):
-        seq = numbers(40, kind)
-
-        def body(a):
-            if len(seq):
-                seq.append(np.array([99])) if edit == "append" else getattr(seq, edit)()
-            return a
-
-        assert_holds(sq.sequence_map(body, seq, max_workers=max_workers), [*numbers(40)])
 
 
 @WORKERS
@@ -75,18 +51,6 @@ class TestEmptyInput:
         )
         assert isinstance(result, sq.TensorSequence)
         assert (len(result), result.dtype) == (0, sq.sequence_empty(dtype).dtype)
-
-    def test_several_types_give_a_tuple(self, max_workers):
-        results = sq.sequence_map(
-            lambda a: a,
-            sq.sequence_empty(),
-            sq.sequence_empty("bool"),
-            np.zeros(3),
-            max_workers=max_workers,
-            output_dtypes=("int16", "string"),
-        )
-        assert isinstance(results, tuple)
-        assert [(len(result), result.dtype) for result in results] == [(0, np.int16), (0, object)]
 
 
 def test_import_brings_nothing_that_only_some_maps_need():

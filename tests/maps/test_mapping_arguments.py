@@ -127,20 +127,3 @@ def test_flags_are_right_where_elements_are_aligned_by_turns(start):
     sq.sequence_map(lambda row: seen.append((row.flags.num, row.tolist())) or row[0], seq)
     assert seen == [(row.flags.num, row.tolist()) for row in seq]
     assert len({flags for flags, _ in seen}) == 2
-
-
-def test_lengths_that_differ_need_arrays_of_their_own():
-    seq = sq.TensorSequence.from_lengths(np.arange(9), [2, 2, 0, 3, 1, 1])
-    seen = []
-    assert made(lambda row: seen.append(row.tolist()) or np.int64(0), seq) == 4
-    assert seen == [[0, 1], [2, 3], [], [4, 5, 6], [7], [8]]
-
-
-def test_elements_stay_read_only():
-    def body(element):
-        assert not element.flags.writeable
-        with pytest.raises(ValueError, match="WRITEABLE"):
-            element.setflags(write=True)
-        return element[:1]
-
-    assert made(body, rows()) == 1

@@ -1,7 +1,5 @@
 """sequence_map on a Dask cluster: two worker processes on this machine."""
 
-import os
-import signal
 import uuid
 from concurrent.futures import CancelledError
 
@@ -17,8 +15,6 @@ pytestmark = pytest.mark.mostly_slow(11)
 
 distributed = pytest.importorskip("distributed")
 Client, LocalCluster = distributed.Client, distributed.LocalCluster
-
-CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
 
 
 @pytest.fixture
@@ -96,22 +92,6 @@ class TestFailures:
 
 @pytest.mark.slow
 class TestLostWorkers:
-    def test_killed_half_way(self, client, tmp_path):
-        body, killed = Logged(str(tmp_path / "log"), 0.02), []
-        pids = client.run(os.getpid)
-
-        def progress(done, total):
-            if done >= 20 and not killed:
-                killed.append(next(iter(pids.values())))
-                os.kill(killed[0], signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-
-        result = sq.sequence_map(body, numbers(100), executor=client, chunksize=3, progress=progress)
-        assert len(killed) == 1
-        assert_holds(result, [*numbers(100)])
-        assert {*body.started()} == {*range(100)}
-        client.wait_for_workers(2, timeout=20)
-        assert usable(client)
-
     @pytest.mark.thread_unsafe
     def test_a_worker_lost_behind_its_result(self, client, monkeypatch):
         """Dask's executor looks at the state once it has the result, which may be "lost" by then."""

@@ -11,16 +11,13 @@ from concurrent.futures.process import BrokenProcessPool
 import numpy as np
 import pytest
 from support import bodies
-from support.bodies import FailAt, Inline, Recording, Refusal, Unpicklable, numbers, within
+from support.bodies import FailAt, Inline, Refusal, Unpicklable, numbers, within
 from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore._maps import executors, workers
 
 pytestmark = pytest.mark.mostly_slow(7)
-
-SLOW_START = {0: 0.001}  # so that the chunks stay small
-CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7, 1000])
 
 
 class TestWhereItRuns:
@@ -31,23 +28,6 @@ class TestWhereItRuns:
             result = sq.sequence_map(bodies.by_model, numbers(30), executor=pool)
         assert_holds(result, [np.array([3 * i]) for i in range(30)])
         assert bodies.MODEL == []
-
-    def test_context_variables_hold_in_threads(self, threads):
-        token = bodies.COLOUR.set("green")
-        try:
-            result = sq.sequence_map(bodies.colour, numbers(100), executor=threads, chunksize=3)
-        finally:
-            bodies.COLOUR.reset(token)
-        assert {word.item() for word in result} == {"green"}
-
-    def test_map_inside_on_the_same_pool(self):
-        with ThreadPoolExecutor(4) as pool:
-
-            def body(a):
-                return sum(sq.sequence_map(lambda b: b + a, numbers(5), executor=pool, chunksize=1))
-
-            result = within(20, lambda: sq.sequence_map(body, numbers(3), executor=pool, chunksize=1))
-        assert_holds(result, [np.array([10 + 5 * i]) for i in range(3)])
 
 
 class TestChunks:
@@ -112,39 +92,6 @@ class TestChunks:
         assert 1 <= first <= 5  # units that the first chunk has begun
         assert called.index(first) > called.index(15 + 11)
 
-    def test_a_chunksize_that_is_given_has_no_limit(self, monkeypatch):
-        monkeypatch.setattr(executors, "LATE", 0.0)
-        sizes, _ = self.sizes(np.copy, 100, 2, monkeypatch, chunksize=50)
-        assert sizes == [50, 50]
-
-
-class TestWhatTravels:
-    """For each chunk, one buffer with its part of each source, and one with a table of the pieces."""
-
-    def buffers(self, body, *sequences, chunksize):
-        executor = Recording()
-        sq.sequence_map(body, *sequences, executor=executor, chunksize=chunksize)
-        assert max(pickled for pickled, _ in executor.sizes) < 2000
-        return [sorted(sizes, reverse=True) for _, sizes in executor.sizes]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("axis", [0, 1])
-    @pytest.mark.parametrize("chunksize", [1, 100, 300])
-    def test_part_of_a_source(self, axis, chunksize):
-        pieces = sq.split_to_sequence(np.zeros((900, 900)), axis=axis)
-        buffers = self.buffers(np.copy, pieces, chunksize=chunksize)
-        assert len(buffers) == 900 // chunksize
-        for data, *table in buffers:
-            assert data == chunksize * 7200
-            assert sum(table) <= chunksize * 32
-
-    def test_sources_that_take_turns(self):
-        left, right = (sq.split_to_sequence(np.zeros((40, 100))) for _ in range(2))
-        turns = sq.TensorSequence([a for pair in zip(left, right, strict=True) for a in pair])
-        for buffers in self.buffers(np.copy, turns, chunksize=20):
-            assert len(buffers) <= 3
-            assert 20 * 800 <= sum(buffers) <= 20 * (800 + 32)
-
 
 class TestFailures:
     @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=type)
@@ -160,15 +107,6 @@ class TestTheExecutorsOwnFailures:
     def test_lambda_that_does_not_pickle(self, processes):
         with pytest.raises(TypeError, match=r"can't be pickled.*top level of a module"):
             sq.sequence_map(lambda a: a, numbers(9), executor=processes)
-
-    def test_executor_with_a_pickler_of_its_own(self):
-        class Loky(Recording):
-            def submit(self, function, parcel, *args):
-                parcel.__reduce_ex__(5)
-                assert parcel.failure is not None
-                return Inline.submit(self, function, parcel, *args)
-
-        assert len(sq.sequence_map(lambda a: a, numbers(9), executor=Loky())) == 9
 
     @pytest.mark.slow
     def test_worker_that_dies(self):

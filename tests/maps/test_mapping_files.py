@@ -15,10 +15,6 @@ from seqcore import TensorSequence
 COUNT = 400
 
 
-def padded_sum(batch):
-    return batch.reshape(len(batch), -1).sum(1)
-
-
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     """Element i is 2,000 times the number i."""
@@ -47,16 +43,6 @@ def test_processes(processes, loaded, chunksize):
     assert_holds(result, doubles(range(0, COUNT, 3)))
 
 
-@pytest.mark.mostly_slow(5)
-@pytest.mark.parametrize("batch_size", [None, 1, 7, 1000])
-def test_batches_in_processes(processes, loaded, batch_size):
-    order = np.random.default_rng(0).permutation(COUNT)
-    result = sq.map_batches(bodies.double, loaded[order], batch_size=batch_size, executor=processes)
-    assert_holds(result, doubles(order))
-    result = sq.map_batches(padded_sum, loaded, batch_size=batch_size, new_axis=1, executor=processes)
-    assert_holds(result, [np.array(2_000.0 * i) for i in range(COUNT)])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("chunksize", [None, 1, 20])
 def test_chunks_are_small(loaded, chunksize):
@@ -77,21 +63,6 @@ def test_batches_are_small(loaded, new_axis):
     assert sent(executor) <= 4_000 * len(executor.sizes) + 40 * COUNT
 
 
-def test_elements_of_their_own_are_all_that_is_sent(loaded):
-    executor = Recording()
-    fresh = TensorSequence([np.full(2_000, 2.0), np.full(2_000, 3.0)])
-    seq = fresh + loaded[:200]
-    result = sq.sequence_map(bodies.double, seq, executor=executor, chunksize=10)
-    assert_holds(result, doubles([2, 3, *range(200)]))
-    mixed = loaded[:8].nbytes  # beside them in a chunk
-    assert sent(executor) <= fresh.nbytes + mixed + 4_000 * len(executor.sizes) + 40 * len(seq)
-
-
-def test_slices_are_small(loaded):
-    for seq in (loaded[10:20], loaded[::-1], loaded[[5, 5, 399]]):
-        assert len(pickle.dumps(seq)) < 2_000 + 8 * len(seq)
-
-
 @needs_proc
 def test_results_are_no_paths(processes, loaded):
     """Also where the body gives back what it got."""
@@ -106,33 +77,3 @@ def test_a_compressed_file(processes, tmp_path):
     seq = sq.load(write_column(tmp_path / "a", column, compression="lz4", max_chunksize=9))
     result = sq.sequence_map(bodies.double, seq, executor=processes, chunksize=3)
     assert_holds(result, [np.full(50, 2.0 * i) for i in range(40)])
-
-
-# --- Dask ---
-
-
-@pytest.fixture
-def client(ways):
-    return ways.get("dask")["executor"]
-
-
-@pytest.fixture
-def tasks(client, monkeypatch):
-    """What was given to Dask: the bytes of each task's arguments."""
-    cloudpickle = pytest.importorskip("cloudpickle")
-    sizes, submit = [], client.submit
-
-    def counting(*args, **kwargs):
-        sizes.append(len(cloudpickle.dumps(args)))
-        return submit(*args, **kwargs)
-
-    monkeypatch.setattr(client, "submit", counting)
-    return sizes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chunksize", [None, 9])
-def test_dask(client, tasks, loaded, chunksize):
-    result = sq.sequence_map(bodies.double, loaded, executor=client, chunksize=chunksize)
-    assert_holds(result, doubles(range(COUNT)))
-    assert sum(tasks) <= 6_000 * len(tasks) + 40 * COUNT

@@ -26,16 +26,6 @@ class TestCallback:
         sq.sequence_map(np.copy, [], progress=lambda *call: calls.append(call), output_dtypes="int8", **way)
         assert calls == [(0, 0)]
 
-    def test_may_use_the_sequence_and_map(self, way):
-        seq = numbers(50)
-
-        def progress(done, total):
-            seq.append(np.array([done]))
-            assert len(sq.sequence_map(np.negative, seq, max_workers=2)) == len(seq)
-
-        result = sq.sequence_map(bodies.double, seq, progress=progress, chunksize=7, **way)
-        assert len(result) == 50
-
     @pytest.mark.parametrize(
         "progress",
         [0, 1, 2.5, "", "bar", (), [print]],

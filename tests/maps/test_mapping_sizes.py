@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.bodies import Inline, Recording, numbers
+from support.bodies import Inline, numbers
 
 import seqcore as sq
 from seqcore._maps import executors, job, work, workers
@@ -34,11 +34,6 @@ class TestChunks:
         one.seconds = seconds
         assert executors.Dispatch(one, workers_of_two).size() == size
 
-    def test_a_chunksize_that_is_given_goes_before_the_limit(self):
-        executor = Recording()
-        sq.sequence_map(np.copy, pieces(40, 1 << 20), executor=executor, chunksize=10)
-        assert len(executor.sizes) == 4
-
 
 class TestClaims:
     """Of the units that nobody has, how many go out next."""
@@ -47,21 +42,6 @@ class TestClaims:
         made = Job(work.ElementWork(np.copy, (pieces(n, 1),), n), None, chunksize, None)
         made.seconds = seconds
         return made
-
-    def test_all_of_them_go_out_once(self):
-        one = self.job_of(23, chunksize=5)
-        claims = []
-        while claimed := one.claim(2):
-            claims.append(claimed)
-        assert claims == [(0, 5), (5, 10), (10, 15), (15, 20), (20, 23)]
-        assert one.left == 0
-
-    def test_none_behind_the_bound(self):
-        one = self.job_of(23)
-        one.bound.lower(5)
-        assert one.claim(5) == (0, 5)
-        assert one.left == 0
-        assert one.claim(5) is None
 
     def test_what_is_given_back_goes_out_first(self):
         one = self.job_of(23)

@@ -1,7 +1,5 @@
 """seqcore.onnx.GraphBody: many elements at once."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -129,20 +127,6 @@ class TestManyElements:
             assert_same(body.run_many(rows), singly(other, rows))
 
     @pytest.mark.mostly_slow(11)
-    @pytest.mark.parametrize(
-        "shapes", [((8,), (1,)), ((8,), ()), ((), ()), ((2, 8), (8,)), ((3, 1), (1, 8)), ((0,), (1,))]
-    )
-    @pytest.mark.parametrize("whole", [False, True])
-    def test_broadcasting(self, shapes, whole):
-        for given in (ADD, MAX):
-            given = graph([node(given.node[0].op_type, "x y", "z")], ["x", "y"], ["z"])
-            for first, second in (shapes, shapes[::-1]):
-                xs, ys = floats(ENOUGH, first), floats(1 if whole else ENOUGH, second, seed=1)
-                rows = list(zip(xs, itertools.cycle(ys)))
-                body = GraphBody(given)
-                assert_same(body.run_many(rows), singly(body, rows))
-
-    @pytest.mark.mostly_slow(11)
     @pytest.mark.parametrize("name", [name for name in ELEMENT_TYPES if name[0] in "ifu"])
     def test_arithmetic_of_every_type(self, name):
         nodes = [node("Add", "x y", "s"), node("Mul", "s y", "z")]
@@ -161,19 +145,6 @@ class TestManyElements:
         rows = [(np.roll(x, i),) for i in range(400)]
         assert_same(body.run_many(rows), singly(body, rows))
 
-    def test_strings(self):
-        nodes = [node("StringConcat", "x x", "z")]
-        body = GraphBody(graph(nodes, [value("x", "string")], [value("z", "string")]))
-        rows = [(np.array([str(i), "é"], object),) for i in range(ENOUGH)]
-        assert_same(body.run_many(rows), [(row + row,) for (row,) in rows])
-
-    def test_large_among_small(self):
-        for given in (ADD, MAX):
-            body = GraphBody(given)
-            xs = [np.full(20_000 if i % 40 == 0 else 8, i, np.float32) for i in range(ENOUGH)]
-            rows = [(x, x) for x in xs]
-            assert_same(body.run_many(rows), singly(body, rows))
-
     @pytest.mark.parametrize("k", [0, 1, 63, 64, 200, ENOUGH - 1])
     @pytest.mark.parametrize("op", ["Add", "Max", "Pow"])
     def test_failure_in_the_middle(self, op, k):
@@ -186,32 +157,6 @@ class TestManyElements:
             assert caught.value.seqcore_element == k
         assert len(body.run_many(good)) == ENOUGH
 
-    @pytest.mark.parametrize("name", ["add", "untyped", "soft", "compare", "max"])
-    def test_small_elements_go_in_copies(self, name):
-        """Once that pays, and not before."""
-        body = GraphBody(BODIES[name])
-        rows = [(x, x) for x in floats(3 * ENOUGH)]
-        body.run_many(rows[:10])
-        many = many_of(body, 2)
-        assert not many._built
-        body.run_many(rows)
-        assert many._built
-        assert many.ncopies == len(rows) - len(rows) % COPIES  # the last are too few
-        assert many.why_no_copies == ""
-
-    def test_large_elements_go_singly(self):
-        body = GraphBody(MAX)
-        rows = [(x, x) for x in floats(ENOUGH, (8,))]
-        large = (np.ones(20_000, np.float32),) * 2
-        body.run_many(rows)
-        many = many_of(body, 2)
-        before = many.ncopies
-        body.run_many([large] * 100)
-        assert many.ncopies == before
-        body.run_many([*[rows[0]] * COPIES, *[large] * COPIES, *rows[: COPIES + 3]])
-        # The last three are too few for a run of their own.
-        assert many.ncopies == before + 2 * COPIES
-
     def test_whole_arguments_have_copies_of_their_own(self):
         """What is one object in all rows is given once, until there are too many such combinations."""
         body = GraphBody(MAX)
@@ -219,15 +164,6 @@ class TestManyElements:
         for rows in ([(x, x) for x in xs], [(x, xs[0]) for x in xs], [(xs[0], x) for x in xs]):
             body.run_many(rows)
         assert set(many_of(body, 2)._built) == {frozenset(), frozenset("x"), frozenset("y")}
-
-    def test_copies_take_rows_of_several_shapes(self, attempts):
-        """Also where the graph has names for the lengths."""
-        body = GraphBody(parsed("soft (float[H, W] x) => (float[H, W] y) { t = Exp(x) y = Add(t, t) }"))
-        rows = [(x,) for k in range(2 * ENOUGH) for x in floats(1, (k % 3, 1 + k % 4))]
-        assert_same(body.run_many(rows), singly(body, rows))
-        assert attempts
-        assert set(attempts) == {""}
-        assert many_of(body, 1).ncopies == len(rows)
 
     def test_a_refusal_is_tried_again_singly(self, attempts):
         body = GraphBody(graph([node("Max", "x y", "z")], ["x", "y"], ["z"]))
@@ -273,9 +209,3 @@ class TestManyElements:
         rows = [(x,) for x in np.clip(floats(2 * ENOUGH), 0, 1)]
         body.run_many(rows)
         assert many_of(body, 1).ncopies == 0
-
-    @pytest.mark.slow
-    def test_results_much_larger_than_arguments(self):
-        body = GraphBody(graph([node("Add", "x k", "z")], ["x"], ["z"], constant(np.ones(30_000))))
-        rows = [(x,) for x in floats(ENOUGH + 50, (1,))]
-        assert_same(body.run_many(rows), singly(body, rows))

@@ -62,15 +62,6 @@ def test_the_feed_tells(nodes, limit):
     assert checked(nodes) == ([limit], 0)
 
 
-def test_lengths_without_a_name_are_told_by_the_input_alone():
-    inputs = "seq(float[]) s, float[?, 2] x, int64 n, int64[?] k"
-    assert checked("t = SplitToSequence (x)", inputs) == ([FedLimit("x", 0, MOST)], 0)
-    assert checked("t = SplitToSequence (x, k)", inputs) == ([FedLimit("k", 0, MOST, least=1)], 0)
-    fed, nchecks = checked("y = Neg (x) t = SplitToSequence (y)", inputs)
-    assert not fed
-    assert nchecks
-
-
 @pytest.mark.parametrize(
     "nodes",
     [

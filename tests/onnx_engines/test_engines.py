@@ -19,7 +19,6 @@ from support.models.sessions import (
     i64,
     model,
     run,
-    said,
     session,
 )
 
@@ -27,7 +26,6 @@ from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import engines as engines_module
 from seqcore.onnx._engines import executable
 from seqcore.onnx._engines import whole as whole_module
-from seqcore.onnx._engines.control import LoopStep
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.whole import WholeModel
 from seqcore.onnx._runtimes import sessions
@@ -67,15 +65,6 @@ class TestDeclaredShapes:
         }}"""
         feed = EMPTY | {"w": f32(), "h": i64([0, 3, 4])}
         assert_fails(session(text), feed, ValueError, "join")
-
-    def test_of_branches(self):
-        text = f"""g (float[2] x, int64 n, float[] w, bool c) => (float[] z) {{
-            t = If (c) <then_branch = a () => (float[2] p) {{ p = Neg (w) }},
-                        else_branch = b () => (float[2] q) {{ q = Abs (w) }}>
-            {JOIN}
-        }}"""
-        feed = EMPTY | {"w": NO_FLOATS, "c": np.array(True)}
-        assert_fails(session(text), feed)
 
     def test_of_a_default(self):
         text = f"""g (float[2] x, int64 n, float[] w, int64[R] h) => (float[] z) {{
@@ -136,21 +125,6 @@ class TestDeclaredShapes:
             }>
         }"""
         check(text, {"x": f32(1, 2), "n": i64(3)}, [[i64([2]), i64([4]), i64([8])]], departs=True)
-
-    @pytest.mark.slow
-    def test_of_an_iterations_number(self):
-        text = """g (int64 n, bool[1] c, seq(int64[]) q) => (seq(int64[]) z, bool[] more, int64 m) {
-            none = SequenceEmpty <dtype = 7> ()
-            z, more = Loop (n, c, none) <body = b (int64[1] i, bool[1] go, seq(int64[]) s)
-                                              => (bool[1] on, seq(int64[]) t, bool[1] row) {
-                t = SequenceInsert (s, i)
-                row = Identity (go)
-                on = Identity (go)
-            }>
-            m = SequenceLength (q)
-        }"""
-        feed = {"n": i64(2), "c": np.array([True]), "q": []}
-        check(text, feed, [[i64([0]), i64([1])], np.full((2, 1), True), i64(0)])
 
 
 class TestNumbersOfLoops:
@@ -366,7 +340,6 @@ LONG_FEED = ROUND_FEED | {"s": [f32(1)] * (LONG + 1)}
 
 
 # Those of them that no node raises.
-NEVER_OF_A_NODE = [AttributeError, KeyError, NameError, AssertionError]
 
 
 @pytest.mark.parametrize("error", OURS)
@@ -416,21 +389,3 @@ class TestErrorsOfOurs:
         monkeypatch.setattr(engines_module, "lower_prepared", fail)
         with pytest.raises(error, match="ours"):
             thrice(used, ROUND_FEED)
-
-    def test_of_a_step(self, monkeypatch, error):
-        """It has the node's name."""
-        have_fail(monkeypatch, LoopStep, "__call__", error)
-        used = InferenceSession(model(ROUND))
-        with pytest.raises(error) as caught:
-            used.run(None, LONG_FEED)
-        assert "Loop 't'" in said(caught)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("error", NEVER_OF_A_NODE)
-def test_errors_of_ours_in_lowered_steps(monkeypatch, error):
-    """Only what a node raises is left to the model as it was, which names the node."""
-    used = InferenceSession(model(ROUND))
-    lowered = used._engines.compiled.tier("lowered steps").get()
-    have_fail(monkeypatch, StepsEngine, "run", error, lambda self: self is lowered)
-    assert_comes_out(used, error, LONG_FEED)

@@ -2,13 +2,12 @@
 
 import threading
 
-import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.engines import APPEND_ROWS, TURN, turned
+from support.models.engines import TURN, turned
 from support.models.sessions import assert_values, floats, i64, model
 
 from seqcore.onnx import InferenceSession
@@ -44,35 +43,6 @@ def test_a_long_run_is_of_the_compiled_model():
     session, engines = used_for(TURN)
     turn(session, LONG + 1, LONG + 1)
     assert is_compiled(engines)
-
-
-def test_a_run_of_many_iterations_is_of_the_compiled_model():
-    session, engines = used_for(TURN)
-    turn(session, 3, LONG + 1)
-    assert is_compiled(engines)
-
-
-def test_an_error_names_the_node_in_the_first_run():
-    session, _ = used_for(TURN)
-    with pytest.raises(IndexError, match="SequenceAt"):
-        session.run(None, {"s": [], "n": i64(1)})
-    turn(session, 2)
-
-
-def test_what_never_goes_whole_is_compiled_at_once():
-    text = "f (seq(float[]) s) => (float[A] y) { y = ConcatFromSequence <axis = 0> (s) }"
-    _, engines = used_for(text)
-    assert is_compiled(engines)
-    assert "whose ranks may differ" in engines.compiled.declined
-
-
-def test_whoever_asks_for_what_becomes_of_it_has_it_compiled():
-    session, engines = used_for(APPEND_ROWS)
-    compiled = engines.compiled
-    feed = {"x": np.ones((3, 2), np.float32), "s": [], "n": i64(3), "position": i64(0)}
-    session.run(None, feed)
-    assert engines.compiled is compiled
-    assert engines._first is None
 
 
 def test_threads_compile_once():

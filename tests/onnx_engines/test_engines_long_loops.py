@@ -6,10 +6,10 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.engines import INSERT_ROWS, TURN, Used, ran, turned
+from support.models.engines import INSERT_ROWS, Used, ran
 from support.models.sessions import assert_values, f32, floats, i64
 
-from seqcore.onnx._thresholds import LONG, LONG_TO_COPY, MOST_EDITED
+from seqcore.onnx._thresholds import MOST_EDITED
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -38,40 +38,6 @@ def queued(n, room):
 
 
 class TestLongLoops:
-    @pytest.mark.parametrize("n", [LONG + 1, 5000])
-    def test_short_sequences_stay_in_onnxruntime(self, n):
-        """And no steps are built."""
-        used = Used(TURN)
-        for size in (2, 1, 3):
-            s = floats(*[2] * size)
-            assert_values(used.run(s=s, n=i64(n)), [turned(s, n)])
-        assert ran(used.engines) == {"long": (3, 0)}
-        assert not used.is_made("given steps")
-
-    @pytest.mark.parametrize("room", [1, LONG_TO_COPY - 1, LONG_TO_COPY, LONG_TO_COPY + 1])
-    def test_up_to_so_many_elements(self, room):
-        """A branch that hands a list on as it is has onnxruntime copy it all."""
-        used = Used(text_of())
-        n = LONG + 1
-        (found,) = used.run(s=[], n=i64(n), x=f32(1), room=i64(room))
-        assert_values([found], [queued(n, room)])
-        counts = {"long": (1, 0)} if room <= LONG_TO_COPY else {"long": (0, 1), "given steps": (1, 0)}
-        assert ran(used.engines) == counts
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("shape", ["", "[1]"])
-    def test_until_a_condition_fails(self, shape):
-        """Conditions may have an axis."""
-        n = 2000
-        end = "one = Constant <value = int64 {1}> () j = Add (i, one) on = Less (j, n)"
-        text = text_of("int64 n", '"", yes', end).replace("bool[] ", f"bool{shape} ")
-        if shape:
-            text = text.replace("int64 n,", "int64[1] n,").replace("bool {1}", "bool[1] {1}")
-        used = Used(text)
-        (found,) = used.run(s=[], n=i64([n] if shape else n), x=f32(1), room=i64(5))
-        assert_values([found], [queued(n, 5)])
-        assert ran(used.engines) == {"whole": (0, 1), "long": (1, 0)}
-
     @pytest.mark.slow
     def test_conditions_with_an_axis_that_are_passed_on(self):
         used = Used(text_of().replace("bool[] ", "bool[1] "))
@@ -98,24 +64,6 @@ class TestLongLoops:
             assert_values(used.run(s=s, t=s, n=i64(n)), [s * (n + 1)] * 2)
             assert ran(used.engines) | counts == ran(used.engines)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(("n", "m"), [(3, LONG + 1), (LONG + 1, 3), (0, LONG + 1)])
-    def test_loops_inside(self, n, m):
-        used = Used("""g (seq(float[]) s, int64 n, int64 m) => (seq(float[]) t) {
-            zero = Constant <value = int64 {0}> ()
-            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
-                r = Loop (m, "", p) <body = c (int64 j, bool g, seq(float[]) v) => (bool g, seq(float[]) w) {
-                    x = SequenceAt (v, zero) e = SequenceErase (v, zero) y = Neg (x)
-                    w = SequenceInsert (e, y)
-                }>
-            }>
-        }""")
-        s = floats(1, 2, 3)
-        for _ in range(2):
-            assert_values(used.run(s=s, n=i64(n), m=i64(m)), [turned(s, n * m)])
-        assert ran(used.engines).get("long", (2, 0)) == (2, 0)
-        assert not used.is_made("given steps")
-
     def test_an_error_is_named_by_the_steps(self):
         used = Used(text_of().replace("SequenceErase (q, zero)", "SequenceErase (q, k)"))
         with pytest.raises(IndexError, match="SequenceErase 'u'") as caught:
@@ -125,15 +73,6 @@ class TestLongLoops:
 
 
 class TestLongSequences:
-    @pytest.mark.slow
-    def test_nothing_is_made_for_long_feeds(self):
-        used = Used(TURN)
-        s = floats(*[1] * (LONG + 1))
-        for _ in range(4):
-            assert_values(used.run(s=s, n=i64(1)), [turned(s, 1)])
-        assert ran(used.engines) == {"given steps": (4, 0)}
-        assert not used.is_made("long")
-
     @pytest.mark.slow
     def test_it_is_tried_less_and_less(self):
         used = Used(INSERT_ROWS)

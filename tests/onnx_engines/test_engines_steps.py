@@ -16,40 +16,14 @@ from support.models.engines import (
     schedule_of,
     steps_of,
 )
-from support.models.sessions import assert_values, floats, i64, model
+from support.models.sessions import assert_values, i64, model
 
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._thresholds import LONG
 from seqcore.onnx.explaining import explain
 
 
 class TestSteps:
-    def test_what_fails_lowered_is_named_by_the_model_as_it_was(self, monkeypatch):
-        """Both are tried; the error is the one of the model that was given."""
-        text = """g (float[N, 2] x, seq(float[]) s, int64 i) => (float[2] y, seq(float[]) t) {
-            p = SplitToSequence <keepdims = 0> (x)
-            [pick] y = SequenceAt (p, i)
-            t = SequenceErase (s)
-        }"""
-        ran, run = [], StepsEngine.run
-
-        def spy(self, *arguments):
-            ran.append(self)
-            return run(self, *arguments)
-
-        monkeypatch.setattr(StepsEngine, "run", spy)
-        used = Used(text)
-        x = np.ones((3, 2), np.float32)
-        with pytest.raises(IndexError, match="SequenceAt 'pick'"):
-            used.run(x=x, s=floats(1), i=i64(3))
-        assert used.outcomes == [False]
-        assert ran == [used.engines.tier("lowered steps").get(), used.engines.tier("given steps").get()]
-        ran.clear()
-        long = floats(*[1] * (LONG + 1))
-        assert_values(used.run(x=x, s=long, i=i64(2)), [x[2], long[:-1]])
-        assert ran == [used.engines.tier("lowered steps").get()]
-
     def test_maps_are_left_to_several_workers(self):
         text = """g (float[N] x) => (float[] y) {
             s = SplitToSequence (x)
@@ -139,36 +113,6 @@ class TestSchedule:
             ["Mul", "Neg", "Add"],
         ]
 
-    def test_parts_that_need_one_another_are_apart(self):
-        schedule = schedule_of("""g (seq(float[]) s, int64 i) => (float[] y, float[] z) {
-            a = Neg (i)
-            e = SequenceAt (s, a)
-            k = Size (e)
-            z = SequenceAt (s, k)
-            y = Exp (z)
-        }""")
-        assert operators(schedule) == [["Neg"], ["SequenceAt"], ["Size"], ["SequenceAt"], ["Exp"]]
-
-    def test_control_flow_of_tensors_alone_stays_in_a_part(self):
-        schedule = schedule_of("""g (seq(float[]) s, float[N] x, bool c) => (seq(float[]) t) {
-            y = If (c) <then_branch = a () => (float[N] u) { u = Exp (x) },
-                        else_branch = b () => (float[N] v) { v = Neg (x) }>
-            z = Sin (y)
-            t = SequenceInsert (s, z)
-        }""")
-        assert operators(schedule) == [["If", "Sin"], ["SequenceInsert"]]
-
-    def test_dead_nodes_are_dropped(self):
-        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t) {
-            dead = Exp (x)
-            gone = SequenceErase (s)
-            n = SequenceLength (gone)
-            t = SequenceInsert (s, x)
-        }"""
-        planner = planner_of(text)
-        assert operators(planner.schedule) == [["SequenceInsert"]]
-        assert [node.op_type for node in planner.prepared.model.graph.all_nodes()] == ["SequenceInsert"]
-
     @pytest.mark.parametrize(
         ("node", "in_numpy"),
         [
@@ -189,15 +133,6 @@ class TestSchedule:
 
 
 class TestExplain:
-    def test_a_loop(self):
-        assert explained(APPEND_ROWS) == [
-            "onnxruntime  the whole model, while its lists are short",
-            "onnxruntime  the whole model, while its lists are short, however long its loops",
-            "seqcore      Loop 't'",
-            "    onnxruntime  Gather, Add",
-            "    seqcore      SequenceInsert 'q', in place",
-        ]
-
     def test_branches(self):
         text = """g (seq(float[]) s, bool c, float[N] x) => (seq(float[]) t) {
             t = If (c) <then_branch = a () => (seq(float[]) u) { y = Exp (x) u = SequenceInsert (s, y) },

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.engines import RARELY, TURN, TURN_COMPUTED, Used, ran, turned
+from support.models.engines import RARELY, TURN, Used, turned
 from support.models.sessions import assert_values, f32, floats, i64, model
 
 from seqcore import TensorSequence
@@ -15,7 +15,7 @@ from seqcore.onnx._engines import whole as whole_module
 from seqcore.onnx._engines.tiers import Attempts
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.weights import without_weights
-from seqcore.onnx._thresholds import FEW, LONG, MOST_INSERTS
+from seqcore.onnx._thresholds import LONG
 from seqcore.onnx.explaining import explain
 
 pytestmark = pytest.mark.mostly_slow(5)
@@ -31,86 +31,6 @@ class TestWhole:
         assert used.outcomes == [True] * 5
         assert not used.is_made("given steps")
         assert not used.is_made("lowered steps")
-
-    @pytest.mark.parametrize(
-        ("n", "quick"),
-        [(-(2**63), True), (-1, True), (0, True), (LONG, True), (LONG + 1, False), (1000, False)],
-    )
-    @pytest.mark.parametrize(("text", "otherwise"), [(TURN, [None] * 4), (TURN_COMPUTED, RARELY)])
-    def test_loops_of_so_many_iterations(self, text, otherwise, n, quick):
-        """A look at the feed is enough, if that has the number."""
-        used = Used(text)
-        s = floats(1, 2, 3)
-        for _ in range(4):
-            assert_values(used.run(s=s, n=i64(n)), [turned(s, n)])
-        assert used.outcomes == ([True] * 4 if quick else otherwise)
-
-    @pytest.mark.parametrize("n", [0, 1, 2, LONG, LONG + 1])
-    def test_loops_whose_trips_are_a_length(self, n):
-        used = Used("""lengths (seq(float[]) s) => (seq(float[]) t) {
-            n = SequenceLength (s)
-            zero = Constant <value = int64 {0}> ()
-            e = SequenceErase (s)
-            x = SequenceAt (s, zero)
-            t = Loop (n, "", e) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) q) {
-                q = SequenceInsert (p, x)
-            }>
-        }""")
-        s = floats(*[1] * n)
-        if n == 0:
-            with pytest.raises(IndexError, match="SequenceAt 'x'"):
-                used.run(s=s)
-            assert used.outcomes == [False]
-            return
-        assert_values(used.run(s=s), [[*s[:-1], *[s[0]] * n]])
-        assert used.outcomes == [True if n <= LONG else None]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(("n", "quick"), [(LONG, True), (LONG + 1, False)])
-    def test_loops_until_a_condition_fails(self, n, quick):
-        used = Used("""until (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t) {
-            yes = Constant <value = bool {1}> ()
-            t = Loop ("", yes, s) <body = b (int64 i, bool go, seq(float[]) p) => (bool on, seq(float[]) q) {
-                q = SequenceInsert (p, x)
-                one = Constant <value = int64 {1}> ()
-                next = Add (i, one)
-                on = Less (next, n)
-            }>
-        }""")
-        for _ in range(4):
-            assert_values(used.run(s=[], x=f32(1), n=i64(n)), [[f32(1)] * n])
-        assert used.outcomes == ([True] * 4 if quick else RARELY)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("n", "m", "quick"), [(3, 170, True), (3, 171, False), (1, LONG + 1, False), (0, LONG + 1, True)]
-    )
-    def test_loops_inside_of_so_many_iterations(self, n, m, quick):
-        """Both together, of two elements and those that they add."""
-        used = Used("""g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
-            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
-                r = Loop (m, "", p) <body = c (int64 j, bool g, seq(float[]) v) => (bool g, seq(float[]) w) {
-                    w = SequenceInsert (v, x)
-                }>
-            }>
-        }""")
-        for _ in range(4):
-            found = used.run(s=floats(2), x=f32(1), n=i64(n), m=i64(m))
-            assert_values(found, [[*floats(2), *[f32(1)] * (n * m)]])
-        assert used.outcomes == ([True] * 4 if quick else RARELY)
-
-    @pytest.mark.parametrize(("n", "m"), [(0, LONG + 1), (LONG, 0), (1, LONG), (LONG + 1, 1)])
-    def test_loops_of_tensors_alone_may_be_long(self, n, m):
-        used = Used("""g (seq(float[]) s, float[N] x, int64 n, int64 m) => (seq(float[]) t) {
-            t = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) r) {
-                y = Loop (m, "", x) <body = c (int64 j, bool g, float[N] v) => (bool g, float[N] w) {
-                    w = Neg (v)
-                }>
-                r = SequenceInsert (p, y)
-            }>
-        }""")
-        assert_values(used.run(s=[], x=f32(1), n=i64(n), m=i64(m)), [[f32((-1) ** m)] * n])
-        assert used.outcomes == [True if n <= LONG else None]
 
     @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize(
@@ -146,17 +66,6 @@ class TestWhole:
         assert_values(used.run(x=f32(1, 2), k=i64(length)), [[f32(1, 2), f32(1, 2)]])
         assert used.outcomes == [True]
 
-    @pytest.mark.parametrize("lengths", [[], [-1, 3], [1]])
-    def test_splits_by_what_is_no_split(self, lengths):
-        used = Used("""split (float[N] x, int64[K] k) => (seq(float[]) t) {
-            s = SplitToSequence (x, k)
-            t = SequenceInsert (s, x)
-        }""")
-        for _ in range(4):
-            with pytest.raises(ValueError, match="SplitToSequence 's'"):
-                used.run(x=f32(1, 2), k=i64(lengths))
-        assert used.outcomes == (RARELY if lengths else [None] * 4)
-
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
     def test_a_long_feed_is_not_handed_over(self, kind):
@@ -166,18 +75,6 @@ class TestWhole:
             s = kind(floats(*[2] * n))
             assert_values(used.run(s=s, n=i64(1)), [turned(s, 1)])
         assert used.outcomes == [True, True, True, None, True]
-
-    def test_a_true_error_is_named_by_the_steps(self):
-        used = Used(TURN)
-        for _ in range(3):
-            used.run(s=floats(1), n=i64(1))
-        with pytest.raises(IndexError, match="SequenceAt 'x'"):
-            used.run(s=[], n=i64(1))
-        assert used.outcomes == [True, True, True, False]
-        assert "SequenceAt" in used.reason
-        for _ in range(3):
-            assert_values(used.run(s=floats(1), n=i64(1)), [turned(floats(1), 1)])
-        assert used.outcomes[4:] == [None, None, True]
 
     def test_output_names(self):
         used = Used("""g (seq(float[]) s, float[N] x) => (seq(float[]) t, int64 n) {
@@ -195,20 +92,6 @@ class TestWhole:
         ):
             assert_values(used.session.run(names, feed), expected)
         assert used.engines.tiers[0].taken == 5
-
-    def test_lowered_any_length_goes(self):
-        """Where the model as it was is the smaller one, it goes first, as long as lists are short."""
-        used = Used("""g (float[N, 2] x) => (float[N, 2] y) {
-            s = SplitToSequence <keepdims = 0> (x)
-            y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
-        }""")
-        for n in (1, FEW, FEW + 1, 10_000):
-            x = np.ones((n, 2), np.float32)
-            assert_values(used.run(x=x), [x])
-        assert used.outcomes == [True] * 4
-        assert ran(used.engines) == {"whole": (2, 0), "lowered whole": (2, 0)}
-        assert not used.engines.tier("lowered whole").get().may_be_long
-        assert not used.is_made("given steps")
 
     @pytest.mark.slow
     def test_elements_that_do_not_fit_are_no_join(self):
@@ -236,13 +119,6 @@ class TestDeclaredElements:
         y = ConcatFromSequence <axis = 0, new_axis = 1> (t)
     }"""
 
-    def test_what_fits_goes_in_one(self):
-        used = Used(self.TEXT)
-        for kind in (list, tuple, TensorSequence):
-            s = kind([f32(1, 2)])
-            assert_values(used.run(s=s, x=f32(3, 4)), [np.stack([f32(1, 2), f32(3, 4)]), [*s, f32(3, 4)]])
-        assert used.outcomes == [True] * 3
-
     @pytest.mark.parametrize("kind", [list, tuple, TensorSequence])
     @pytest.mark.parametrize(
         "element", [f32(), f32(1), f32(1, 2, 3), np.ones((1, 2), np.float32), np.float32(1)]
@@ -255,17 +131,6 @@ class TestDeclaredElements:
         assert used.outcomes == [None] * 3
         assert_values(used.run(s=[], x=f32(1, 2)), [np.stack([f32(1, 2)]), [f32(1, 2)]])
         assert used.outcomes[-1]
-
-    def test_what_takes_conversion_goes_in_one(self):
-        used = Used(self.TEXT)
-        y = np.float32([[1, 2], [3, 4]])
-        assert_values(used.run(s=[[1, 2]], x=f32(3, 4)), [y, [*y]])
-        assert used.outcomes == [True]
-
-    def test_lengths_by_name_are_any(self):
-        used = Used("""g (seq(float[N]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, x) }""")
-        assert_values(used.run(s=floats(1, 2), x=f32(3)), [[*floats(1, 2), f32(3)]])
-        assert used.outcomes == [True]
 
 
 class TestDeclined:
@@ -281,20 +146,6 @@ class TestDeclined:
         for other in results[1:]:
             assert_values(other, results[0])
         return results[0]
-
-    def test_elements_that_may_not_fit(self):
-        """One of another rank ends onnxruntime's process."""
-        text = """g (seq(float[]) s, float[N] x) => (float[] y, seq(float[]) u) {
-            t = SequenceInsert (s, x)
-            y = ConcatFromSequence <axis = 0> (t)
-            u = SequenceErase (t)
-        }"""
-        used = InferenceSession(model(text))
-        for _ in range(4):
-            with pytest.raises(ValueError, match="ConcatFromSequence 'y'"):
-                used.run(None, {"s": [np.ones((2, 2), np.float32)], "x": f32(1)})
-        found = self.declined(text, "'y' joins elements whose ranks may differ", s=[f32(1)], x=f32(2))
-        assert_values(found, [f32(1, 2), [f32(1)]])
 
     def test_types_that_onnxruntime_lacks(self):
         text = """g (uint8[N] x) => (seq(uint8[]) t) {
@@ -316,14 +167,6 @@ class TestDeclined:
         text = """g (optional(seq(float[])) o) => (bool h) { h = OptionalHasElement (o) }"""
         found = self.declined(text, "'o' does not go into onnxruntime", o=[f32(1)])
         assert_values(found, [np.array(True)])
-
-    @pytest.mark.parametrize("inserts", [MOST_INSERTS, MOST_INSERTS + 1])
-    def test_many_inserts(self, inserts):
-        lines = [f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(inserts)]
-        text = f"g (seq(float[]) s0, float[N] x) => (seq(float[]) s{inserts}) {{ {' '.join(lines)} }}"
-        used = InferenceSession(model(text))
-        assert (used._engines.compiled.whole is None) is (inserts > MOST_INSERTS)
-        assert_values(used.run(None, {"s0": [], "x": f32(1)}), [[f32(1)] * inserts])
 
     @pytest.mark.slow
     def test_loops_that_are_always_long(self):
@@ -405,33 +248,6 @@ class TestAttempts:
         attempts = Attempts()
         tried = sum(attempts.is_due() and (attempts.failed() or 1) for _ in range(10000))
         assert tried >= 10000 // 260
-
-    def test_a_success_counts_more(self):
-        attempts = Attempts()
-        attempts.failed()
-        assert [attempts.is_due() for _ in range(3)] == [False, False, True]
-        attempts.succeeded()
-        assert attempts.is_due()
-        attempts.failed()
-        assert [attempts.is_due() for _ in range(3)] == [False, False, True]
-
-    def test_failures_say_why(self):
-        attempts = Attempts()
-        assert (attempts.taken, attempts.failures, attempts.reason) == (0, 0, "")
-        attempts.failed(ValueError("a\nb"))
-        attempts.succeeded()
-        assert (attempts.taken, attempts.failures, attempts.reason) == (1, 1, "a b")
-
-    @pytest.mark.slow
-    def test_a_session_whose_loops_are_long_seldom_tries(self):
-        used = Used(TURN_COMPUTED)
-        s = floats(1, 2)
-        for _ in range(40):
-            assert_values(used.run(s=s, n=i64(LONG + 2)), [turned(s, LONG + 2)])
-        assert [k for k, outcome in enumerate(used.outcomes) if outcome is False] == [0, 3, 8, 17, 34]
-        for _ in range(40):
-            used.run(s=s, n=i64(1))
-        assert used.outcomes[67:] == [True] * 13
 
 
 def test_scans_go_in_one():

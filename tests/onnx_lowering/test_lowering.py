@@ -93,32 +93,6 @@ class TestLoops:
         text = loop(insert, f"y = ConcatFromSequence<axis = {axis}, new_axis = 1>(l)")
         check(text, loop_feeds(), opset)
 
-    @pytest.mark.parametrize("opset", [14, 17])
-    @pytest.mark.parametrize("axis", [0, -1])
-    def test_append_and_concatenate(self, opset, axis):
-        text = loop(after=f"y = ConcatFromSequence<axis = {axis}>(l)", outs="float[A] y")
-        text = text.replace("axis = -1", "axis = -1") if axis else text
-        check(text, loop_feeds(), opset)
-
-    @pytest.mark.parametrize("axis", [0, 1, 2, -3])
-    def test_append_matrices_and_concatenate(self, axis):
-        text = loop(
-            after=f"y = ConcatFromSequence<axis = {axis}>(l)",
-            x="float[N, 2, M, 3]",
-            outs="float[A, B, C] y",
-        ).replace("seq(float[?])", "seq(float[?, ?, ?])")
-        shapes = [(n, 2, m, 3) for n in LENGTHS for m in (0, 1, 5)]
-        feeds = [
-            {"x": np.random.rand(*s).astype("f"), "n": np.int64(s[0]), "p": np.zeros(1, "q")} for s in shapes
-        ]
-        check(text, feeds, 17)
-
-    def test_many_readers(self):
-        after = f"{STACK} m = SequenceLength(l) a = SequenceAt(l, p) b = SequenceAt(l, back)"
-        text = loop(after=after, outs="float[A, B] y, int64 m, float[C] a, float[D] b")
-        result, _ = check(text, loop_feeds(-3, -2, -1, 0, 1, 2), 17)
-        assert ops(result).count("Loop") == 1
-
     @pytest.mark.parametrize("what", ["m = SequenceLength(l)", "m = SequenceAt(l, p)"])
     def test_readers_that_need_one_shape(self, what):
         outs = "int64 m" if "Length" in what else "float[M] m"
@@ -140,12 +114,6 @@ class TestLoops:
 
     def test_a_stack_that_may_not_be_needed_proves_nothing(self):
         check(loop(after=BRANCH, element=RAGGED), loop_feeds(0, 1), gone=False)
-
-    def test_a_join_in_a_branch_fails_only_there(self):
-        _, running = check(loop(after=BRANCH), loop_feeds(0, 1))
-        empty = {"x": rows(1), "n": np.int64(0)}
-        assert outcome(running, empty | {"p": np.array([1])}) is None
-        assert outcome(running, empty | {"p": np.array([0])}) is not None
 
     def test_lists_in_one_loop_go_each_on_its_own(self):
         text = """g (float[N, 4] x, int64 n) => (float[A, B] y, float[C, D] z, float[E] total)
@@ -200,38 +168,6 @@ class TestLoops:
         loop = next(node for node in result.graph.node if node.op_type == "Loop")
         assert len(loop.input) == 3
 
-    def test_loop_that_counts_what_it_has(self):
-        text = """g (float[N, 4] x, int64 n, int64 most) => (float[A, B] y, int64 last)
-        <bool yes = {1}, int64 o = {0}> {
-            none = SequenceEmpty()
-            l, last = Loop(n, yes, none, o)
-            <body = b (int64 i, bool c, seq(float[?]) s, int64 j) => (bool c2, seq(float[?]) t, int64 j2) {
-                e = Gather(x, i)
-                at = SequenceLength(s)
-                t = SequenceInsert(s, e, at)
-                j2 = SequenceLength(t)
-                c2 = Less(j2, most)
-            }>
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
-        }"""
-        feeds = [{"x": rows(7), "n": np.int64(n), "most": np.int64(m)} for n in LENGTHS for m in (1, 3, 9)]
-        check(text, feeds)
-
-    def test_no_guard_where_there_is_an_element_for_sure(self):
-        text = (
-            loop(after=STACK)
-            .replace("Loop(n, yes", "Loop(three, yes")
-            .replace("<bool", "<int64 three = {3}, bool")
-        )
-        result, _ = check(text, [{"x": rows(3), "n": np.int64(0), "p": np.array([0])}])
-        assert "Reshape" not in ops(result)
-
-    @pytest.mark.parametrize("trips", ["three, no", "none_, yes", "one, yes"])
-    def test_a_guard_where_the_condition_decides(self, trips):
-        text = loop(after=STACK).replace("Loop(n, yes", f"Loop({trips}")
-        text = text.replace("<bool", "<int64 three = {3}, bool no = {0}, int64 none_ = {0}, bool")
-        check(text, [{"x": rows(3), "n": np.int64(0), "p": np.array([0])}], succeeds=trips == "one, yes")
-
     @pytest.mark.parametrize("m", [0, 1, 3])
     def test_nested_loops(self, m):
         text = """g (float[N, M, 4] x, int64 n, int64 m) => (float[A, B, C] y) <bool yes = {1}> {
@@ -273,29 +209,6 @@ class TestLoops:
             assert any(why in str(note) for note in notes if note.value == "l"), notes
         else:
             assert left_in(result) == []  # what isn't needed is no hindrance
-
-    def test_a_list_that_is_read_on_the_way_stays(self):
-        text = """g (float[N, 4] x, int64 n) => (float[A, B] y, float[C] z)
-        <bool yes = {1}, int64 o = {0}, float[4] w = {0, 0, 0, 0}> {
-            none = SequenceEmpty()
-            l, z = Loop(n, yes, none, w)
-            <body = b (int64 i, bool c, seq(float[?]) s, float[4] v)
-                => (bool c2, seq(float[?]) t, float[4] v2) {
-                c2 = Identity(c)
-                e = Gather(x, i)
-                t = SequenceInsert(s, e)
-                a = SequenceAt(t, o)
-                v2 = Add(v, a)
-            }>
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
-        }"""
-        model = parse(text)
-        result, notes = quick_report(model)
-        assert result == model
-        assert str(notes[0]) == "'l' stays a list: the loop 'l' reads it on the way, at 'a'"
-
-    def test_a_list_that_is_returned_is_split_from_a_scan_output(self):
-        check(loop(outs="seq(float[?]) l"), loop_feeds(), gone=["SplitToSequence"])
 
     @pytest.mark.parametrize("dtype", ["float", "double", "int8", "uint8", "int64", "bool", "float16"])
     def test_types(self, dtype):

@@ -11,8 +11,6 @@ from support.models.lowering import (  # noqa: E402
     assert_same,
     check,
     left_in,
-    lowered,
-    ops,
     outcome,
     parse,
     quick_report,
@@ -38,62 +36,6 @@ MAP_FEEDS = [{"x": rows(n), "w": rows(n, seed=9), "b": np.arange(4, dtype="f")} 
 
 
 class TestMaps:
-    @pytest.mark.parametrize("opset", [17, 21])
-    def test_several_inputs_and_outputs(self, opset):
-        result, running = check(MAP % ("float[A, B] y, float[C, D] z", BODY, STACKS), MAP_FEEDS, opset)
-        assert ops(result).count("Loop") == 1
-        for n, m in ((3, 2), (2, 3), (0, 1)):
-            feed = {"x": rows(n), "w": rows(m), "b": np.ones(4, "f")}
-            assert outcome(running, feed) is None  # onnxruntime takes a longer second sequence
-
-    def test_outputs_that_no_node_makes(self):
-        text = MAP % ("float[A, B] y, float[C, D] z", BODY, STACKS)
-        text = text.replace("float[4] o2) {", "float[4] e) {").replace("o2 = Neg(b)", "")
-        check(text, MAP_FEEDS)
-        text = text.replace("float[4] o1, float[4] e", "float[4] c, float[4] e").replace(
-            "m = Add(e, h) o1 = Mul(m, c)", ""
-        )
-        check(text, MAP_FEEDS)
-
-    def test_maps_in_a_row(self):
-        text = """g (float[N, 4] x) => (float[A, B] y, int64 n, float[E] z) <int64 o = {0}> {
-            s = SplitToSequence<keepdims = 0>(x)
-            p = SequenceMap <body = f (float[4] e) => (float[4] f) { f = Neg(e) }> (s)
-            q = SequenceMap <body = h (float[4] g, float[4] j) => (float[4] l) { l = Sub(j, g) }> (p, s)
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(q)
-            n = SequenceLength(q)
-            z = SequenceAt(p, o)
-        }"""
-        result = lowered(parse(text))
-        assert left_in(result) == []
-        assert "Loop" not in ops(result)
-        running = session(result)
-        for x in (rows(1), rows(3)):
-            y, n, z = outcome(running, {"x": x})
-            np.testing.assert_array_equal(y, 2 * x)
-            np.testing.assert_array_equal(z, -x[0])
-            assert n == len(x)
-        assert outcome(running, {"x": rows(0)}) is None
-
-    @pytest.mark.parametrize("declared", ["float[4]", "float[B]"])
-    def test_a_map_in_a_map(self, declared):
-        """What a body declares of a shape may be wrong: here only the inner map tells the outer's."""
-        text = f"""g (float[N, 4] x) => (float[A, B] y) {{
-            s = SplitToSequence<keepdims = 0>(x)
-            p = SequenceMap <body = f (float[4] e) => ({declared} f) {{
-                u = SplitToSequence<keepdims = 0>(e)
-                v = SequenceMap <body = i (float k) => (float l) {{ l = Neg(k) }}> (u)
-                f = ConcatFromSequence<axis = 0, new_axis = 1>(v)
-            }}> (s)
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(p)
-        }}"""
-        result = lowered(parse(text))
-        assert left_in(result) == []
-        running = session(result)  # onnxruntime doesn't load the map in a map
-        for x in (rows(1), rows(3)):
-            np.testing.assert_array_equal(outcome(running, {"x": x})[0], -x)
-        assert outcome(running, {"x": rows(0)}) is None
-
     def test_lists_and_pieces_as_inputs(self):
         text = """g (float[6, 4] x, float[3, 4] w) => (float[A, B, C] y) <int64 k = {3}> {
             s = SplitToSequence(x, k)

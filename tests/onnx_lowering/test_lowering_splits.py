@@ -66,62 +66,6 @@ class TestPicking:
         fed = [one | {"p": one["p"].astype(dtype)} for one in positions(kind)]
         check(split(AT, outs, split="x", attributes=attributes, inputs=inputs), fed, opset)
 
-    @pytest.mark.mostly_slow(7)
-    @pytest.mark.parametrize("opset", OPSETS)
-    @pytest.mark.parametrize("constants", [TWO, "int32 k = {3}", "int64 k = {9}", "int64 k = {1}", LISTED])
-    @pytest.mark.parametrize("shape", ["N, 4", "7, 4", "N, M"])
-    @pytest.mark.mostly_at_night(5)
-    def test_longer_pieces(self, opset, constants, shape):
-        lengths = [7] if shape[0] == "7" else LENGTHS
-        text = split(AT, "float[A, B] y", constants, shape=shape, inputs=", int64 p")
-        check(text, positions("scalar", lengths), opset)
-
-    @pytest.mark.parametrize("axis", [1, -1])
-    def test_pieces_of_another_axis(self, axis):
-        text = split(
-            "y = SequenceAt(s, p) n = SequenceLength(s)",
-            "float[A, B] y, int64 n",
-            "int64 k = {3}",
-            inputs=", int64 p",
-            attributes=f"<axis = {axis}>",
-        )
-        check(text, positions("scalar"))
-
-    @pytest.mark.mostly_slow(11)
-    @pytest.mark.parametrize("opset", OPSETS)
-    @pytest.mark.parametrize("k", [-1, 0, 1, 2, 7, 9])
-    def test_length_that_is_fed(self, opset, k):
-        reads = "n = SequenceLength(s) y = SequenceAt(s, p) z = ConcatFromSequence<axis = 0>(s)"
-        text = split(reads, "int64 n, float[A, B] y, float[C, D] z", "", inputs=", int64 k, int64 p")
-        text = text.replace("<> ", "")
-        fed = [one | {"k": np.array(k)} for one in positions("scalar")]
-        check(text, fed, opset, succeeds=k > 0)
-
-    @pytest.mark.parametrize("opset", OPSETS)
-    @pytest.mark.parametrize("reads", ["n = SequenceLength(s)", AT, "y = ConcatFromSequence<axis = 0>(s)"])
-    def test_lengths_that_are_fed(self, opset, reads):
-        outs = "int64 n" if "Length" in reads else "float[A, B] y"
-        text = split(reads, outs, "", inputs=", int64[K] k, int64 p").replace("<> ", "")
-        result = lowered(parse(text, opset))
-        assert left_in(result) == []
-        running = session(result)
-        for k in ([7], [3, 4], [3, 0, 4], [3, 3], [8, -1], [], [2**62, 2**62, 2**62, 2**62, 7]):
-            for p in range(-4, 4):
-                x = rows(7)
-                try:
-                    pieces = split_to_sequence(x, np.array(k, np.int64))
-                    want = {"int64 n": len(pieces)}.get(outs)
-                    if want is None:
-                        want = pieces[p] if "At" in reads else x
-                        if not len(pieces):
-                            raise ValueError
-                except (ValueError, IndexError):
-                    want = None
-                got = outcome(running, {"x": x, "k": np.array(k, np.int64), "p": np.array(p)})
-                assert (got is None) == (want is None), (k, p)
-                if got:
-                    np.testing.assert_array_equal(got[0], want)
-
     @pytest.mark.parametrize("reads", ["n = SequenceLength(s)", AT, "y = SequenceAt(s, o)"])
     def test_lengths_that_do_not_sum_to_the_axis_fail(self, reads):
         outs = "int64 n" if "Length" in reads else "float[A, B] y"
@@ -132,25 +76,6 @@ class TestPicking:
             text = text.replace("y = ", "z = ").replace("float[A, B] y", "int64[A] y")
             text = text.replace("    }", "y = Shape(z) }")
             check(text, positions("scalar"))
-
-    @pytest.mark.parametrize("opset", OPSETS)
-    @pytest.mark.parametrize(
-        ("constants", "given", "keepdims"),
-        [(TWO, "x, k", 1), (LISTED, "x, k", 0), (TWO, "x", 0), (TWO, "x", 1), ("int64 k = {4}", "x, k", 1)],
-    )
-    def test_constant_positions_become_a_split(self, opset, keepdims, constants, given):
-        constants += ", int64 a = {0}, int64[1] b = {-1}"
-        text = split(
-            "y = SequenceAt(s, a) z = SequenceAt(s, b)",
-            "float[A, B] y, float[C, D] z" if keepdims or given == "x, k" else "float[A] y, float[B] z",
-            constants,
-            given,
-            "7, 4",
-            f"<axis = 0, keepdims = {keepdims}>",
-        )
-        result, _ = check(text, feeds([7]), opset)
-        assert ops(result).count("Split") == 1
-        assert not {"Gather", "Slice"} & set(ops(result))
 
     def test_keepdims_where_texts_and_onnxruntime_differ(self):
         # So PyTorch exports unbind: onnx infers rows of rank 2, onnxruntime makes them of rank 1, as does
@@ -180,11 +105,6 @@ class TestPicking:
                 feed = {"x": rows(n)} | ({"j": 1} if inputs else {})
                 assert_same(outcome(before, feed), outcome(after, feed))
                 assert outcome(after, feed) is not None or n == 0
-
-    def test_one_of_many_is_not_worth_a_split(self):
-        text = split("y = SequenceAt(s, a)", "float[A, B] y", "int64 a = {70}", "x", "100, 4")
-        result, _ = check(text, feeds([100]))
-        assert ops(result) == ["Gather"]
 
     @pytest.mark.slow
     def test_readers_in_branches_and_loops(self):
@@ -230,46 +150,6 @@ class TestPicking:
         want = np.concatenate(list(pieces), 1) if "Concat" in read else pieces[-1 if "p" in read else 2]
         np.testing.assert_array_equal(got, want)
 
-    @pytest.mark.parametrize("given", ["x", "x, k"])
-    def test_an_error_is_kept_where_only_the_shape_is_read(self, given):
-        for read in ("SequenceAt(s, p)", "SequenceAt(s, a)", "ConcatFromSequence<axis = 0>(s)"):
-            text = split(
-                f"y0 = {read} y1 = Add(y0, y0) y = Shape(y1)",
-                "int64[K] y",
-                f"{TWO}, int64 a = {{1}}",
-                given,
-                inputs=", int64 p",
-            )
-            check(text, positions("scalar"))
-
-    @pytest.mark.parametrize("opset", OPSETS)
-    @pytest.mark.parametrize(
-        "trips",
-        [
-            "trips = Identity(n)",
-            # PyTorch exports `enumerate` and `zip` so.
-            "a = Reshape(n, one) b = Reshape(p, one) both = Concat<axis = 0>(a, b) "
-            "trips = ReduceMin<keepdims = 0>(both)",
-            "trips = Add(n, p)",
-            "trips = Identity(p)",
-        ],
-    )
-    def test_shapes_read_in_a_loop(self, trips, opset):
-        """No number of the element is read, but a position out of range is an error."""
-        readers = f"""n = SequenceLength(s) {trips}
-            y = Loop(trips, yes, zero) <body = b (int64 i, bool c, int64 t) => (bool d, int64 u) {{
-                d = Identity(c)
-                e = SequenceAt(s, i)
-                f = Neg(e)
-                shape = Shape(f)
-                items = Gather(shape, zero)
-                m = Add(t, items)
-                u = Mul(m, three)
-            }}>"""
-        constants = "int64[1] one = {1}, int64 three = {3}, int64 zero = {0}, bool yes = {1}"
-        text = split(readers, "int64 y", constants, "x", "N, 4", "<keepdims = 0>", ", int64 p")
-        check(text, positions("scalar"), opset, packs=False)
-
 
 class TestJoiningPieces:
     @pytest.mark.mostly_slow(7)
@@ -297,37 +177,6 @@ class TestJoiningPieces:
             f"<axis = {split_axis}, keepdims = {keepdims}>",
         )
         check(text, [{"x": np.random.rand(4, 2, 6).astype("f")}], opset)
-
-    @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (4, 5)])
-    @pytest.mark.parametrize("axis", [0, 1, -1])
-    def test_joins_of_any_number(self, shape, axis):
-        for given, new_axis in (("x", 0), ("x", 1), ("x, k", 0)):
-            text = split(
-                f"y = ConcatFromSequence<axis = {axis}, new_axis = {new_axis}>(s)",
-                f"float[{'A, B, C' if new_axis else 'A, B'}] y",
-                TWO,
-                given,
-                "N, M",
-            )
-            gone = given == "x" or axis == 0
-            x = np.random.rand(*shape).astype("f")
-            # onnxruntime joins empty elements of whatever lengths.
-            check(text, [{"x": x}], gone=gone, succeeds=shape[0] > 0, packs=shape != (3, 0))
-
-    @pytest.mark.parametrize("k", [-1, 0, 1, 7])
-    def test_a_check_outlives_a_reshape(self, k):
-        reads = (
-            "z = ConcatFromSequence<axis = 0>(s) to = Constant<value = int64[2] {4, 7}>() y = Reshape(z, to)"
-        )
-        text = split(reads, "float[A, B] y", "float z0 = {0}", inputs=", int64 k", split="x, k", shape="7, 4")
-        check(text, [one | {"k": k} for one in feeds([7])], succeeds=k > 0)
-        text = text.replace("int64 k", "int64[K] k")
-        check(text, [feeds([7])[0] | {"k": [k, rest]} for rest in (7 - k, 8)], succeeds=k >= 0)
-
-    def test_a_check_is_kept_where_only_the_shape_is_read(self):
-        reads = "z = ConcatFromSequence<axis = 0>(s) y = Shape(z)"
-        text = split(reads, "int64[A] y", "float z0 = {0}", inputs=", int64[K] k", split="x, k", shape="7, 4")
-        check(text, [feeds([7])[0] | {"k": k} for k in ([7], [3, 4], [3, 3], [8, -1])])
 
     def test_join_of_listed_pieces(self):
         text = split("y = ConcatFromSequence<axis = 0>(s)", "float[A, B] y", LISTED)
@@ -385,37 +234,6 @@ def test_a_split_whose_form_is_not_known_stays():
 class TestEditsOfKnownPieces:
     """What is erased or put in at a known place, of pieces of known lengths."""
 
-    @pytest.mark.parametrize("axis", [0, 1, -1])
-    @pytest.mark.parametrize(
-        ("constants", "given"),
-        [("int64[3] k = {3, 0, 4}", "x, k"), ("int64 k = {3}", "x, k"), ("int64 k = {1}", "x")],
-    )
-    @pytest.mark.parametrize("edit", ["SequenceErase(s, p)", "SequenceErase(s)", "SequenceInsert(s, z, p)"])
-    @pytest.mark.mostly_at_night(5)
-    def test_at_a_known_place(self, axis, constants, given, edit):
-        for p in (0, 1, -1):
-            text = f"""g (float[7, 7] x, float[7, 7] z) => (float[A, B] y, int64 n)
-                <{constants}, int64 p = {{{p}}}> {{
-                s = SplitToSequence <axis = {axis}> ({given})
-                t = {edit}
-                y = ConcatFromSequence <axis = {axis}> (t)
-                n = SequenceLength (t)
-            }}"""
-            feed = {"x": rows(7, 7), "z": rows(7, 7, seed=1)}
-            if given == "x" and "Insert" in edit:
-                feed["z"] = feed["z"][:1] if axis == 0 else feed["z"][:, :1]
-                text = text.replace("float[7, 7] z", "float[1, 7] z" if axis == 0 else "float[7, 1] z")
-            check(text, [feed], gone=given == "x")
-            assert left_in(lowered(parse(text))) == []
-
-    def test_pieces_without_the_axis(self):
-        text = """g (float[3, 4] x, float[4] z) => (float[A, B] y) <int64 p = {1}> {
-            s = SplitToSequence <keepdims = 0> (x)
-            t = SequenceErase (s, p) u = SequenceInsert (t, z)
-            y = ConcatFromSequence <axis = 0, new_axis = 1> (u)
-        }"""
-        check(text, [{"x": rows(3), "z": rows(1)[0]}])
-
     def test_at_a_place_that_a_run_tells(self):
         text = """g (float[6, 4] x, int64 p) => (float[A, 4] y) <int64[3] k = {1, 2, 3}> {
             s = SplitToSequence (x, k)
@@ -424,16 +242,6 @@ class TestEditsOfKnownPieces:
         }"""
         check(text, [{"x": rows(6), "p": np.array(p)} for p in range(-4, 4)], gone=False)
         assert "Split" not in ops(lowered(parse(text)))
-
-    @pytest.mark.parametrize("n", [4, 5, 6])
-    def test_of_a_length_that_a_run_tells(self, n):
-        """Where the lengths don't sum up is an error, although nobody reads the pieces."""
-        text = """g (float[N, 4] x) => (int64 y) <int64[2] k = {2, 3}, int64 p = {0}> {
-            s = SplitToSequence (x, k)
-            t = SequenceErase (s, p)
-            y = SequenceLength (t)
-        }"""
-        check(text, [{"x": rows(n)}], gone=False, succeeds=n == 5)
 
     def test_in_a_loop(self):
         text = """g (float[6, 4] x, int64 n) => (float[A, 4] y) <int64[3] k = {1, 2, 3}, int64 p = {0}> {

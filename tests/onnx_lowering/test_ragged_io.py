@@ -157,31 +157,6 @@ def test_extents_that_do_not_fit():
         assert outcome(used, {"s_values": values, "s_extents": np.array(extents)}) is None
 
 
-@pytest.mark.parametrize("opset", [14, 17])
-def test_a_list_that_a_loop_makes_is_a_scan_output(opset):
-    """No edit copies it."""
-    model = parse(
-        """g (float[N, 4] x, int64 n) => (seq(float[4]) l) <bool yes = {1}> {
-            none = SequenceEmpty()
-            l = Loop(n, yes, none) <body = b (int64 i, bool c, seq(float[4]) s) => (bool d, seq(float[4]) t) {
-                d = Identity(c)
-                e = Gather(x, i)
-                t = SequenceInsert(s, e)
-            }>
-        }""",
-        opset,
-    )
-    loops, _ = lower_with_report(model, ragged_io=True, vectorises=False)
-    loop = next(node for node in loops.graph.node if node.op_type == "Loop")
-    assert len(loop.input) == 2
-    lowered = lower(model, ragged_io=True)
-    x = np.random.rand(3, 4).astype("f")
-    for n in (0, 1, 3):
-        values, lengths = session(lowered).run(None, {"x": x, "n": np.array(n)})
-        np.testing.assert_array_equal(values, x[:n].reshape(-1))
-        assert lengths.tolist() == [4] * n
-
-
 def test_it_fits_a_tensor_sequence():
     model = parse("""g (seq(float[N, 4]) parts) => (seq(float[M, 4]) twice, float[T, 4] all) {
         twice = SequenceMap(parts) <body = b (float[k, 4] e) => (float[k2, 4] f) {
@@ -248,11 +223,6 @@ def test_what_stays(text, stays, inputs):
     onnx.checker.check_model(lowered, full_check=True)
     assert [one.name for one in lowered.graph.input] == inputs
     assert [note.value for note in notes if not note.is_lowered] == [*filter(None, [stays])]
-
-
-def test_nothing_to_do():
-    model = parse("g (float[N] x) => (float[N] y) { y = Neg(x) }")
-    assert lower(model, ragged_io=True) == model
 
 
 def test_the_command(tmp_path, capsys):

@@ -38,23 +38,11 @@ class TestModels:
         assert lists(outputs[0]) == [[1], [2, 3]]
         assert outputs["n"] == outputs.n == outputs[1] == 1
 
-    def test_a_model_as_bytes_and_as_a_path(self, tmp_path):
-        path = tmp_path / "model.onnx"
-        onnx.save(MODEL, path)
-        for model in (MODEL.SerializeToString(), path, str(path)):
-            assert backend.run_model(model, [[ONE], TWO], max_workers=2).n == 1
-
     def test_a_bare_value_for_a_model_of_one_input(self):
         model = parser.parse_model("""
             <ir_version: 8, opset_import: ["": 17]>
             last (seq(float[N]) s) => (float[N] x) { p = Constant<value_int = -1>() x = SequenceAt(s, p) }""")
         assert backend.run_model(model, TensorSequence([ONE, TWO])).x.tolist() == [2, 3]
-
-    def test_names_of_outputs_that_python_has_no_attributes_for(self):
-        model = onnx.ModelProto()
-        model.CopyFrom(MODEL)
-        model.graph.output[1].name = model.graph.node[1].output[0] = "0"
-        assert backend.run_model(model, [[ONE], TWO])["0"] == 1
 
     def test_too_many_inputs(self):
         with pytest.raises(ValueError, match=r"takes 2 inputs \(s, x\), got 3"):
@@ -72,12 +60,6 @@ class TestDevices:
         assert not backend.is_compatible(MODEL, device)
         with pytest.raises(ValueError, match="is not supported: expected 'CPU'"):
             backend.prepare(MODEL, device)
-
-    @pytest.mark.parametrize("device", ["CPU", "CPU:0"])
-    def test_the_cpu(self, device):
-        assert backend.supports_device(device)
-        assert backend.is_compatible(MODEL, device)
-        assert backend.run_model(MODEL, [[ONE], TWO], device).n == 1
 
 
 class TestNodes:

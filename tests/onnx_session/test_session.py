@@ -16,7 +16,6 @@ from support.models.sessions import (
     assert_fails,
     assert_values,
     by_reference,
-    constant,
     f32,
     i64,
     in_threads,
@@ -36,15 +35,6 @@ def plain_feed(n=4, k=2):
 
 
 class TestWithoutSequences:
-    def test_results_are_onnxruntimes(self):
-        given = model(TENSORS_ONLY)
-        used, other = InferenceSession(given), reference(given)
-        assert signature(used) == signature(other)
-        for n in (1, 4, 100):
-            feed = plain_feed(n, n - 1)
-            for names in (None, ["more"], ["top", "y"]):
-                assert_values(used.run(names, feed), other.run(names, feed))
-
     @pytest.mark.parametrize(
         ("name", "value"),
         [
@@ -126,17 +116,6 @@ class TestSignatures:
         inputs, outputs = signature(session(text, 24 if name == "bfloat16" else 17))
         assert inputs == [("x", f"tensor({name})", ["N"])]
         assert [value[:2] for value in outputs] == [("s", f"seq(tensor({name}))"), ("y", f"tensor({name})")]
-
-    def test_an_initializer_that_is_an_input_too(self):
-        given = model(
-            "g (float[N] x, float[2] w) => (seq(float[]) y) { z = Add (x, w) y = SequenceConstruct (z) }"
-        )
-        given.graph.initializer.append(constant("w", f32(1, 2)))
-        used = InferenceSession(given)
-        assert signature(used) == signature(reference(given))
-        assert_values(used.run(None, {"x": f32(1, 1)}), [[f32(2, 3)]])
-        assert_values(used.run(None, {"x": f32(1, 1), "w": f32(5, 6)}), [[f32(6, 7)]])
-        assert_values(used.run(None, {"x": f32(1, 1)}), [[f32(2, 3)]])
 
     def test_any_rank(self):
         given = model(

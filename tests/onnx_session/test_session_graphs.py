@@ -7,12 +7,9 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 import onnx
-from onnx import helper
 from support.models.sessions import (
     assert_as_reference,
-    assert_fails,
     assert_values,
-    by_reference,
     constant,
     f32,
     floats,
@@ -30,25 +27,6 @@ FUNCTIONS = '<ir_version: 8, opset_import: ["" : 17, "mine" : 1]>\n'
 
 
 class TestFunctions:
-    def test_sequences_through_a_function(self):
-        text = (
-            FUNCTIONS
-            + """
-            g (seq(float[]) s, float[N] x) => (seq(float[]) t, int64 n) {
-                u = mine.put_twice (s, x)
-                t = mine.put_twice (u, x)
-                n = SequenceLength (t)
-            }
-            <domain: "mine", opset_import: ["" : 17]>
-            put_twice (p, x) => (out) {
-                y = Neg (x)
-                a = SequenceInsert (p, x)
-                out = SequenceInsert (a, y)
-            }"""
-        )
-        s, x = floats(1), f32(3)
-        assert_values(session(text).run(None, {"s": s, "x": x}), [[*s, x, -x, x, -x], i64(5)])
-
     def test_in_a_loop_body_and_in_each_other(self):
         text = (
             FUNCTIONS
@@ -78,28 +56,6 @@ class TestFunctions:
         rows = [row.astype(np.float32) for row in rows]
         assert_values(session(text).run(None, {"x": x, "n": i64(3)}), [rows, np.concatenate(rows)])
 
-    def test_with_control_flow_and_attributes(self):
-        text = (
-            FUNCTIONS
-            + """
-            g (seq(float[]) s, bool c) => (float[M] y, float[K, L] z) {
-                y = mine.joined <axis = 0, new_axis = 0> (s, c)
-                z = mine.joined <axis = 0, new_axis = 1> (s, c)
-            }
-            <domain: "mine", opset_import: ["" : 17]>
-            joined <axis, new_axis> (s, c) => (y) {
-                t = If (c) <
-                    then_branch = a () => (p) { p = SequenceErase (s) },
-                    else_branch = b () => (q) { q = Identity (s) }>
-                y = ConcatFromSequence <axis: int = @axis, new_axis: int = @new_axis> (t)
-            }"""
-        )
-        s = floats(2, 2, 2)
-        used = session(text)
-        for c, kept in ((True, s[:2]), (False, s)):
-            found = used.run(None, {"s": s, "c": np.array(c)})
-            assert_values(found, [np.concatenate(kept), np.stack(kept)])
-
     def test_functions_of_tensors_alone(self):
         text = (
             FUNCTIONS
@@ -109,33 +65,6 @@ class TestFunctions:
             twice (x) => (y) { y = Add (x, x) }"""
         )
         assert_as_reference(model(text), {"x": f32(1, 2)})
-
-    def test_an_error_in_a_function(self):
-        text = (
-            FUNCTIONS
-            + """
-            g (seq(float[]) s, int64 k) => (float[N] y) { y = mine.take (s, k) }
-            <domain: "mine", opset_import: ["" : 17]>
-            take (s, k) => (y) { [take_it] y = SequenceAt (s, k) }"""
-        )
-        used = session(text)
-        assert_fails(used, {"s": floats(1), "k": i64(1)}, IndexError, "take_it")
-        assert_values(used.run(None, {"s": floats(1), "k": i64(0)}), floats(1))
-
-    def test_an_input_that_a_call_omits(self):
-        text = (
-            FUNCTIONS
-            + """
-            g (seq(float[]) s, float[N] x, int64 k) => (seq(float[]) t, seq(float[]) u) {
-                t = mine.put (s, x)
-                u = mine.put (s, x, k)
-            }
-            <domain: "mine", opset_import: ["" : 17]>
-            put (s, x, k) => (t) { t = SequenceInsert (s, x, k) }"""
-        )
-        s, x = floats(1, 2), f32(3)
-        found = session(text).run(None, {"s": s, "x": x, "k": i64(0)})
-        assert_values(found, [[*s, x], [x, *s]])
 
 
 class TestInitializers:
@@ -160,27 +89,6 @@ class TestInitializers:
         out = [*w[:n][::-1], *s, *[f32(7)] * n]
         return [out, np.concatenate(out)]
 
-    def test_used_in_a_body(self):
-        given, w = self.made()
-        for n in (0, 1, 4):
-            feed = {"s": floats(1, 2), "n": i64(n)}
-            assert_values(InferenceSession(given).run(None, feed), self.expected(w, floats(1, 2), n))
-            assert_as_reference(given, feed)
-
-    @pytest.mark.parametrize("name", ["w", "at", "v"])
-    def test_a_default_that_a_feed_overrides(self, name):
-        given, w = self.made()
-        kind = onnx.TensorProto.INT64 if name == "at" else onnx.TensorProto.FLOAT
-        shape = {"w": ["R", 3], "at": [], "v": ["K"]}[name]
-        given.graph.input.append(helper.make_tensor_value_info(name, kind, shape))
-        used, s = InferenceSession(given), floats(1, 2)
-        assert [value.name for value in used.get_inputs()] == ["s", "n"]
-        feed = {"s": s, "n": i64(2)}
-        assert_values(used.run(None, feed), self.expected(w, s, 2))
-        other = {"w": w[:2] + 1, "at": i64(1), "v": f32(8, 9)}[name]
-        assert_values(used.run(None, feed | {name: other}), by_reference(given, feed | {name: other}))
-        assert_values(used.run(None, feed), self.expected(w, s, 2))
-
     def test_an_initializer_as_output(self):
         given = model("g (seq(float[]) s) => (int64 n, float[2] w) { n = SequenceLength (s) }")
         given.graph.initializer.append(constant("w", f32(1, 2)))
@@ -199,27 +107,6 @@ class TestInitializers:
         given.graph.node[0].attribute[0].g.initializer.append(constant("w", f32(1, 2)))
         found = session(given).run(None, {"s": floats(1), "n": i64(2)})
         assert_values(found, [[*floats(1), f32(1, 2), f32(1, 2)]])
-
-    def test_constants_of_every_form(self):
-        text = """g (seq(float[]) s, seq(string[]) u)
-            => (seq(float[]) a, seq(float[]) b, seq(string[]) c, seq(string[]) d, seq(float[]) e) {
-            one = Constant <value_float = 1.5> ()
-            many = Constant <value_floats = [1.0, 2.0]> ()
-            word = Constant <value_string = "word"> ()
-            words = Constant <value_strings = ["a", "é"]> ()
-            place = Constant <value_int = 0> ()
-            places = Constant <value_ints = [-1]> ()
-            a = SequenceInsert (s, one, place)
-            b = SequenceInsert (s, many, places)
-            c = SequenceInsert (u, word)
-            d = SequenceInsert (u, words)
-            e = SequenceErase (a, places)
-        }"""
-        s = floats(1)
-        found = session(text).run(None, {"s": s, "u": []})
-        one = np.array(1.5, np.float32)
-        words = [[np.array("word", object)], [np.array(["a", "é"], object)]]
-        assert_values(found, [[one, *s], [f32(1, 2), *s], *words, [one]])
 
     @pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
     def test_sparse_constants(self, indices):
@@ -338,31 +225,6 @@ class TestNames:
             feed = {"s": [], "x": x, "x_1": x_1, "x_2": x_2, "c": np.array(c)}
             assert_values(session(text).run(None, feed), [[z], f32(279)])
 
-    def test_a_graph_without_a_name(self):
-        given = model("g (seq(float[]) s) => (int64 n) { n = SequenceLength (s) }")
-        given.graph.name = "g g/g"
-        assert_values(session(given).run(None, {"s": floats(1)}), [i64(1)])
-
-    def test_nodes_of_one_name(self):
-        given = model("""g (seq(float[]) s, float[N] x) => (seq(float[]) t, float[N] y) {
-            [same] y = Neg (x)
-            [same] z = Neg (y)
-            [same] t = SequenceInsert (s, z)
-        }""")
-        assert_values(session(given).run(None, {"s": [], "x": f32(1)}), [[f32(1)], f32(-1)])
-
-    def test_ai_onnx_is_the_default_domain(self):
-        text = """<ir_version: 8, opset_import: ["ai.onnx" : 17]>
-            g (seq(float[]) s, float[N] x) => (int64 n, float[N] y) { n = SequenceLength (s) y = Neg (x) }"""
-        given = model(text)
-        try:
-            onnx.checker.check_model(given)
-        except onnx.checker.ValidationError:  # up to onnx 1.21, which doesn't know the longer name
-            with pytest.raises(ValueError, match="No opset import for domain ''"):
-                InferenceSession(given)
-        else:
-            assert_as_reference(given, {"s": floats(1), "x": f32(1)})
-
 
 def rename(graph, old, new):
     """Give a value of a graph, or of those within it, another name."""
@@ -378,32 +240,6 @@ def rename(graph, old, new):
 
 
 class TestOmitted:
-    def test_empty_strings_for_inputs_and_outputs(self):
-        text = """g (seq(float[]) s, float[N] x, float hi, int64 n) => (seq(float[]) t, float[N] y, int64 k) {
-            y = Clip (x, "", hi)
-            a = SequenceInsert (s, y, "")
-            t = SequenceErase (a, "")
-            u, "" = Loop (n, "", t) <body = b (int64 i, bool go, seq(float[]) p)
-                                          => (bool go, seq(float[]) q, float[N] r) {
-                q = SequenceInsert (p, y)
-                r = Identity (y)
-            }>
-            k = SequenceLength (u)
-        }"""
-        s, x = floats(1), f32(1, 5)
-        feed = {"s": s, "x": x, "hi": np.array(2, np.float32), "n": i64(3)}
-        assert_values(session(text).run(None, feed), [s, f32(1, 2), i64(4)])
-
-    def test_an_unused_output_of_a_loop(self):
-        text = """g (seq(float[]) s, int64 n) => (int64[T] sizes) {
-            "", sizes = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p)
-                                             => (bool go, seq(float[]) q, int64 size) {
-                size = SequenceLength (p)
-                q = SequenceErase (p)
-            }>
-        }"""
-        assert_values(session(text).run(None, {"s": floats(1, 1), "n": i64(2)}), [i64([2, 1])])
-
     def test_an_optional_output_that_is_not_made(self):
         text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t) {
             y, "" = Dropout (x)

@@ -9,18 +9,14 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from support.models.sessions import (
-    assert_as_reference,
     assert_fails,
     assert_values,
     f32,
     floats,
     i64,
     in_threads,
-    model,
     session,
-    text_type,
 )
-from support.strategies import OPERATOR_NAMES, filled
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -84,30 +80,6 @@ class TestInputs:
             assert_fails(used, {"s": s, "t": t}, ValueError, "the_map")
         assert_values(used.run(None, {"s": floats(2), "t": floats(2)}), [[floats(2)[0] * 2]])
 
-    @pytest.mark.parametrize("name", OPERATOR_NAMES)
-    def test_an_empty_input_gives_typed_outputs(self, name):
-        kind = text_type(name)
-        text = f"""g (seq({kind}[]) s) => (seq({kind}[]) t, seq(int64[]) u, int64 n) {{
-            t, u = SequenceMap (s) <body = b ({kind}[M] x) => ({kind}[M] y, int64 k) {{
-                y = Identity (x)
-                k = Size (x)
-            }}>
-            n = SequenceLength (t)
-        }}"""
-        used = session(text)
-        t, u, n = used.run(None, {"s": []})
-        assert (len(t), t.dtype, len(u), u.dtype, int(n)) == (0, filled(name, 1).dtype, 0, np.int64, 0)
-        s = [filled(name, 3), filled(name, 0)]
-        assert_values(used.run(None, {"s": s}), [s, [i64(3), i64(0)], i64(2)])
-
-    def test_the_input_stays(self):
-        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) s, seq(float[]) t, seq(float[]) u) {
-            t = SequenceMap (s) <body = b (float[M] a) => (float[M] c) { c = Identity (a) }>
-            u = SequenceInsert (s, x)
-        }"""
-        s, x = floats(1, 2), f32(9)
-        assert_values(session(text).run(None, {"s": s, "x": x}), [s, s, [*s, x]])
-
 
 class TestBodies:
     def test_in_a_loop(self, workers):
@@ -141,19 +113,6 @@ class TestBodies:
         s = floats(2, 3)
         assert_values(session(text, max_workers=workers).run(None, {"s": s}), [[-x for x in s]])
 
-    def test_a_capture_of_which_onnx_infers_no_type(self, workers):
-        """A condition of one element makes onnx give up on what is in the loop."""
-        text = """g (seq(float[]) s, bool[1] c, int64 n) => (seq(float[]) t) {
-            t = Loop (n, c, s) <body = b (int64 i, bool go, seq(float[]) p) => (bool on, seq(float[]) q) {
-                f = Cast <to = 1> (i)
-                q = SequenceMap (p) <body = m (float[M] x) => (float[M] y) { y = Add (x, f) }>
-                on = Identity (go)
-            }>
-        }"""
-        s = floats(1, 2)
-        found = session(text, max_workers=workers).run(None, {"s": s, "c": np.array([True]), "n": i64(3)})
-        assert_values(found, [[x + 3 for x in s]])
-
     def test_over_a_sequence_that_a_loop_grows(self, workers):
         text = """g (float[N] x, int64 n) => (seq(float[]) t) {
             none = SequenceEmpty ()
@@ -185,26 +144,6 @@ class TestBodies:
         assert_fails(used, {"s": s, "table": table[:3]}, Exception, "look")
         assert_values(used.run(None, {"s": s, "table": table}), [expected, [i64(1), i64(3), i64(0)]])
 
-    def test_with_control_flow_inside(self, workers):
-        text = """g (seq(float[]) s, float k) => (seq(float[]) t) {
-            t = SequenceMap (s) <body = b (float[M] x) => (float[M] y) {
-                sum = ReduceSum <keepdims = 0> (x)
-                more = Greater (sum, k)
-                n = Size (x)
-                y = If (more) <
-                    then_branch = a () => (float[M] p) {
-                        p = Loop (n, , x) <body = l (int64 i, bool go, float[M] z) => (bool go, float[M] w) {
-                            w = Add (z, k)
-                        }>
-                    },
-                    else_branch = e () => (float[M] q) { q = Neg (x) }>
-            }>
-        }"""
-        s, k = [f32(1), f32(5, 6), f32(), f32(0, 0, 0)], np.array(2, np.float32)
-        expected = [x + k * len(x) if x.sum() > k else -x for x in s]
-        found = session(text, max_workers=workers).run(None, {"s": s, "k": k})
-        assert_values(found, [expected])
-
     def test_a_map_in_a_map(self, workers):
         text = """g (seq(float[]) s, float[N] k) => (seq(float[]) t) {
             t = SequenceMap (s) <body = b (float[M] x) => (float[L, R] y) {
@@ -216,49 +155,6 @@ class TestBodies:
         s, k = floats(1, 3, 2), f32(2, 3)
         found = session(text, max_workers=workers).run(None, {"s": s, "k": k})
         assert_values(found, [[np.outer(x, k) for x in s]])
-
-    def test_in_a_branch_and_a_function(self, workers):
-        text = """<ir_version: 8, opset_import: ["" : 17, "mine" : 1]>
-            g (seq(float[]) s, bool c, float[N] k) => (seq(float[]) t) {
-                t = If (c) <
-                    then_branch = a () => (seq(float[]) p) { p = mine.scaled (s, k) },
-                    else_branch = e () => (seq(float[]) q) {
-                        q = SequenceMap (s) <body = b (float[M] x) => (float[M] y) { y = Add (x, k) }>
-                    }>
-            }
-            <domain: "mine", opset_import: ["" : 17]>
-            scaled (s, k) => (t) {
-                t = SequenceMap (s) <body = b (float[M] x) => (float[M] y) { y = Mul (x, k) }>
-            }"""
-        used, s, k = session(text, max_workers=workers), floats(1, 2), f32(3)
-        assert_values(used.run(None, {"s": s, "k": k, "c": np.array(True)}), [[x * 3 for x in s]])
-        assert_values(used.run(None, {"s": s, "k": k, "c": np.array(False)}), [[x + 3 for x in s]])
-
-    def test_a_body_that_passes_its_input_or_a_constant(self):
-        text = """g (seq(float[]) s) => (seq(float[]) t, seq(float[]) u, seq(int64[]) v) {
-            t, u, v = SequenceMap (s) <body = b (float[M] x) => (float[M] x, float[M] y, int64 k) {
-                y = Identity (x)
-                k = Constant <value = int64 {7}> ()
-            }>
-        }"""
-        s = floats(1, 2)
-        t, u, v = session(text).run(None, {"s": s})
-        assert_values([t, u, v], [s, s, [i64(7), i64(7)]])
-        s[0][:] = 50
-        t.clear()
-        assert_values([u, v], [floats(1, 2), [i64(7), i64(7)]])
-
-    def test_untyped_body_outputs(self):
-        text = """g (seq(float[]) s) => (seq(float[]) t) {
-            t = SequenceMap (s) <body = b (float[M] x) => (y) { y = Neg (x) }>
-        }"""
-        used = session(text)
-        assert_values(used.run(None, {"s": floats(1, 2)}), [[-x for x in floats(1, 2)]])
-        (found,) = used.run(None, {"s": []})
-        assert (len(found), found.dtype) == (0, np.float32)
-
-    def test_as_onnxruntime(self):
-        assert_as_reference(model(SCALE), {"s": floats(1, 2, 3), "k": f32(2)})
 
 
 class TestFailures:

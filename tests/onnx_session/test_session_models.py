@@ -13,13 +13,11 @@ from support.models.sessions import (
     MODELS,
     assert_fails,
     assert_values,
-    by_reference,
     expected_of,
     reference,
     signature,
 )
 
-from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
 
 pytestmark = pytest.mark.mostly_slow(5)
@@ -272,16 +270,6 @@ def test_what_a_session_says_of_a_model(name, sessions):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["append_stack", "returned", "mapped_crops"])
-def test_bytes_and_strings_of_a_path(name):
-    feed = CASES[name].feed(7)
-    path = MODELS / f"{name}.onnx"
-    expected = by_reference(str(path), feed)
-    for given in (str(path), path.read_bytes()):
-        assert_values(InferenceSession(given).run(None, feed), expected)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mapped_crops", "map_captures"])
 def test_maps_on_threads(name):
     one = CASES[name]
@@ -301,14 +289,6 @@ def test_a_long_greedy_decoding():
     assert_values(used.run(None, feed), [np.resize(np.arange(1, 9), 1500)])
     table[8] = np.eye(9, dtype=np.float32)[0]
     assert_values(used.run(None, feed), [np.array([*range(1, 9), 0])])
-
-
-def test_a_returned_list_is_typed():
-    (found, length) = InferenceSession(MODELS / "returned.onnx").run(
-        None, {"x": -np.ones((3, 4), np.float32)}
-    )
-    assert type(found) is TensorSequence
-    assert (len(found), found.dtype, length.dtype) == (0, np.dtype("float32"), np.dtype("int64"))
 
 
 @pytest.mark.slow

@@ -41,58 +41,6 @@ class TestLoopsAndBranches:
             check(text, {"x": x, "n": i64(n), "m": i64(m), "s": s}, [[*s, *out], sizes])
         check(text, {"x": x, "n": i64(3), "m": i64(0), "s": s}, [s, i64([2, 2, 2])])
 
-    @pytest.mark.slow
-    def test_if_in_loop_in_if(self):
-        text = """g (seq(float[]) s, float[N] x, bool c, int64 n) => (seq(float[]) t) {
-            t = If (c) <
-                then_branch = a () => (seq(float[]) p) {
-                    p = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) u)
-                                            => (bool on, seq(float[]) v) {
-                        two = Constant <value = int64 {2}> ()
-                        zero = Constant <value = int64 {0}> ()
-                        r = Mod (i, two)
-                        even = Equal (r, zero)
-                        v = If (even) <
-                            then_branch = d () => (seq(float[]) w) { w = SequenceInsert (u, x, zero) },
-                            else_branch = e () => (seq(float[]) z) {
-                                y = Neg (x)
-                                more = SequenceInsert (u, y)
-                                z = SequenceErase (more, zero)
-                            }>
-                        on = Identity (c)
-                    }>
-                },
-                else_branch = f () => (seq(float[]) q) { q = SequenceErase (s) }>
-        }"""
-        x = f32(9, 8)
-        for s, n in ((floats(1, 2), 5), (floats(*[2] * 200), 401)):
-            out = list(s)
-            for i in range(n):
-                if i % 2 == 0:
-                    out.insert(0, x)
-                else:
-                    out = [*out, -x][1:]
-            check(text, {"s": s, "x": x, "c": TRUE, "n": i64(n)}, [out])
-        check(text, {"s": s, "x": x, "c": FALSE, "n": i64(5)}, [s[:-1]])
-
-    def test_if_with_several_outputs_of_both_kinds(self):
-        text = """g (seq(float[]) s, float[N] x, bool c) => (seq(float[]) t, float[M] y, int64 n) {
-            t, y, n = If (c) <
-                then_branch = a () => (seq(float[]) p, float[M] q, int64 k) {
-                    p = SequenceInsert (s, x)
-                    q = Add (x, x)
-                    k = SequenceLength (p)
-                },
-                else_branch = b () => (seq(float[]) p, float[M] q, int64 k) {
-                    p = SequenceConstruct (x, x, x)
-                    q = ConcatFromSequence <axis = 0> (s)
-                    k = SequenceLength (s)
-                }>
-        }"""
-        s, x = floats(1, 2), f32(9)
-        check(text, {"s": s, "x": x, "c": TRUE}, [[*s, x], x + x, i64(3)])
-        check(text, {"s": s, "x": x, "c": FALSE}, [[x] * 3, np.concatenate(s), i64(2)])
-
     def test_branches_that_fail_are_not_run(self):
         text = """g (seq(float[]) s, bool c) => (float[N] x) {
             x = If (c) <
@@ -106,36 +54,6 @@ class TestLoopsAndBranches:
         assert_values(used.run(None, {"s": [], "c": FALSE}), [f32(1, 2)])
         assert_fails(used, {"s": [], "c": TRUE}, IndexError, "take")
         assert_values(used.run(None, {"s": floats(3), "c": TRUE}), floats(3))
-
-    def test_names_in_sibling_graphs(self):
-        """Both branches and a loop use the same names for their own values."""
-        text = """g (seq(float[]) s, float[N] x, bool c, int64 n) => (seq(float[]) t, seq(float[]) u) {
-            t = If (c) <
-                then_branch = a () => (seq(float[]) out) { y = Neg (x) out = SequenceInsert (s, y) },
-                else_branch = b () => (seq(float[]) out) { y = Add (x, x) out = SequenceInsert (s, y) }>
-            u = Loop (n, , t) <body = d (int64 i, bool c2, seq(float[]) z) => (bool c2, seq(float[]) out) {
-                y = Mul (x, x)
-                out = SequenceInsert (z, y)
-            }>
-        }"""
-        s, x = floats(1), f32(3)
-        for c in (True, False):
-            t = [*s, -x if c else x + x]
-            check(text, {"s": s, "x": x, "c": np.array(c), "n": i64(2)}, [t, [*t, x * x, x * x]])
-
-    def test_names_of_a_body_again_outside(self):
-        """The outer graph defines, after the loop, names that the body has for its own."""
-        text = """g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t, float[N] y, int64 i) {
-            t = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) q) {
-                y = Neg (x)
-                q = SequenceInsert (p, y)
-            }>
-            y = Add (x, x)
-            i = SequenceLength (t)
-        }"""
-        s, x = floats(1), f32(3)
-        found = session(text).run(None, {"s": s, "x": x, "n": i64(2)})
-        assert_values(found, [[*s, -x, -x], x + x, i64(3)])
 
 
 class TestScan:

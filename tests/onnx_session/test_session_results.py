@@ -11,36 +11,20 @@ pytest.importorskip("onnxruntime")
 from support.models.sessions import (
     APPEND,
     APPEND_FEED,
-    LOOP,
     assert_value,
     assert_values,
     f32,
-    floats,
     i64,
     model,
     session,
 )
 
 from seqcore import TensorSequence
-from seqcore.onnx import InferenceSession
 
 APPENDED = {"longer": [f32(1), f32(2, 3), f32(4)], "n": i64(3), "joined": f32(1, 2, 3, 4)}
 
 
 class TestOutputs:
-    @pytest.mark.parametrize(
-        "names",
-        [["longer"], ["n"], ["joined"], ["joined", "longer"], ["n", "n"], ["longer", "longer", "n"], ("n",)],
-    )
-    def test_some(self, names):
-        found = session(APPEND).run(names, APPEND_FEED)
-        assert_values(found, [APPENDED[name] for name in names])
-
-    def test_all(self):
-        used = session(APPEND)
-        assert_values(used.run(None, APPEND_FEED), list(APPENDED.values()))
-        assert_values(used.run([], APPEND_FEED), list(APPENDED.values()))  # as in onnxruntime
-
     def test_a_model_that_lists_an_output_twice(self):
         given = model(APPEND)
         for k in (0, 1):
@@ -60,44 +44,6 @@ class TestOutputs:
             with pytest.raises(Exception, match=rf"\b{names[-1]}\b"):
                 used.run(names, APPEND_FEED)
             assert_values(used.run(["n"], APPEND_FEED), [i64(3)])
-
-    def test_an_output_that_is_an_input(self):
-        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) s, float[N] x, seq(float[]) t) {
-            t = SequenceInsert (s, x)
-        }"""
-        s, x = TensorSequence(floats(1, 2)), f32(9)
-        found = session(text).run(None, {"s": s, "x": x})
-        assert_values(found, [floats(1, 2), x, [*floats(1, 2), x]])
-        found[0].clear()
-        found[1][:] = 0
-        assert_value(s, floats(1, 2))
-        assert_value(x, f32(9))
-        assert_value(found[2], [*floats(1, 2), f32(9)])
-
-    def test_no_node_at_all(self):
-        given = model("g (seq(float[]) s, int64 n) => (int64 n, seq(float[]) s) { }")
-        assert_values(
-            InferenceSession(given).run(None, {"s": floats(2, 0), "n": i64(4)}), [i64(4), floats(2, 0)]
-        )
-
-    def test_one_value_under_several_names(self):
-        text = """g (float[N] x) => (seq(float[]) a, seq(float[]) b, seq(float[]) c) {
-            a = SequenceConstruct (x)
-            b = Identity (a)
-            c = SequenceInsert (b, x)
-        }"""
-        a, b, c = session(text).run(None, {"x": f32(1)})
-        assert_values([a, b, c], [[f32(1)], [f32(1)], [f32(1), f32(1)]])
-        a.append(f32(2))
-        c.clear()
-        assert_value(b, [f32(1)])
-
-    def test_unused_inputs(self):
-        text = "g (seq(float[]) s, float[N] x, seq(int64[]) t) => (int64 n) { n = SequenceLength (s) }"
-        assert_values(
-            session(text).run(None, {"s": floats(1), "x": f32(1), "t": [i64([1])]}),
-            [i64(1)],
-        )
 
 
 class TestMemory:
@@ -182,12 +128,3 @@ class TestMemory:
         joined = session(APPEND).run(["joined"], {"s": [f32(1)], "x": f32(2)})[0]
         assert joined.flags.writeable
         assert joined.flags.c_contiguous
-
-    def test_a_run_keeps_nothing_of_another(self):
-        used = session(LOOP)
-        for n in (3, 1, 5):
-            x = np.random.default_rng(n).random((n, 2), np.float32)
-            first = used.run(None, {"x": x, "rounds": i64(n)})
-            second = used.run(None, {"x": x + 1, "rounds": i64(n)})
-            assert_values(first, [x])
-            assert_values(second, [x + 1])

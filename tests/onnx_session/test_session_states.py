@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.sessions import assert_value, assert_values, check, f32, floats, i64, session
+from support.models.sessions import assert_values, check, f32, floats, i64, session
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -32,38 +32,6 @@ class TestEdits:
             n = len(s)
             check(text, {"s": s, "x": x, "n": i64(n + 1)}, [s, [*s, x], np.full(n + 1, n)])
             check(text, {"s": s, "x": x, "n": i64(1)}, [s, [x, *s], i64([n])])
-
-    def test_edit_one_keep_both(self):
-        text = """g (seq(float[]) s, float[N] x)
-            => (seq(float[]) a, seq(float[]) b, seq(float[]) c, seq(float[]) d, int64 n) {
-            a = SequenceInsert (s, x)
-            b = SequenceErase (a)
-            zero = Constant <value = int64 {0}> ()
-            c = SequenceErase (a, zero)
-            d = SequenceInsert (c, x, zero)
-            n = SequenceLength (a)
-        }"""
-        s, x = floats(1, 2), f32(9)
-        check(text, {"s": s, "x": x}, [[*s, x], s, [s[1], x], [x, s[1], x], i64(3)])
-
-    @pytest.mark.slow
-    def test_a_state_that_another_becomes(self):
-        """To begin a round with nothing, as where a loop only appends, would take it from the other."""
-        text = """g (seq(float[]) s, seq(float[]) t, float[N] x, int64 n)
-            => (seq(float[]) a, seq(float[]) b, float[N] y) {
-            a, b, y = Loop (n, , s, t, x) <body = c (int64 i, bool go, seq(float[]) p, seq(float[]) q,
-                                                     float[N] u)
-                                                => (bool on, seq(float[]) r, seq(float[]) r, float[N] v) {
-                r = Identity (q)
-                v = Neg (u)
-                on = Identity (go)
-            }>
-        }"""
-        s, t, x = floats(1), floats(2, 3), f32(9)
-        used = session(text)
-        for n in (1, 2, *range(300, 330)):  # to end with a round at times
-            feed = {"s": s, "t": t, "x": x, "n": i64(n)}
-            assert_values(used.run(None, feed), [t, t, x if n % 2 == 0 else -x])
 
     @pytest.mark.slow
     def test_a_state_and_its_copy(self):
@@ -131,78 +99,6 @@ class TestEdits:
         for _ in range(n):
             u, v = v, [*u, x]
         check(text, {"s": s, "t": t, "x": x, "n": i64(n)}, [u, v])
-
-    @pytest.mark.parametrize("n", [0, 1, 3, 600])
-    def test_states_that_swap_by_name(self, n):
-        text = """g (seq(float[]) s, seq(float[]) t, int64 n) => (seq(float[]) u, seq(float[]) v) {
-            u, v = Loop (n, , s, t) <body = b (int64 i, bool on, seq(float[]) p, seq(float[]) q)
-                                          => (bool on, seq(float[]) q, seq(float[]) p) { }>
-        }"""
-        s, t = floats(1), floats(2, 3)
-        assert_values(session(text).run(None, {"s": s, "t": t, "n": i64(n)}), [t, s] if n % 2 else [s, t])
-
-    @pytest.mark.parametrize("n", [0, 1, 3, 600])
-    def test_a_state_that_passes_through(self, n):
-        text = """g (seq(float[]) s, float[M] x, int64 n) => (seq(float[]) t, float[M] y, seq(float[]) u) {
-            t, y, u = Loop (n, , s, x, s)
-                <body = b (int64 i, bool on, seq(float[]) p, float[M] a, seq(float[]) r)
-                       => (bool on, seq(float[]) p, float[M] a, seq(float[]) w) { w = SequenceInsert (r, a) }>
-        }"""
-        s, x = floats(2), f32(1, 2)
-        used = session(text)
-        t, y, u = used.run(None, {"s": s, "x": x, "n": i64(n)})
-        assert_values([t, y, u], [s, x, [*s, *[x] * n]])
-        y[:] = 7
-        t.clear()
-        assert_value(u, [*s, *[x] * n])
-
-    @pytest.mark.parametrize("n", [0, 1, 2, 5, 600])
-    def test_a_scan_output_of_what_a_state_was(self, n):
-        """The body gives its input, by name, as a scan output, and another value for the state."""
-        text = """g (seq(float[]) s, float[2] x, int64 n)
-            => (seq(float[]) t, float[2] last, float[T, 2] rows, float[T, 2] news, int64[T] places) {
-            t, last, rows, news, places = Loop (n, "", s, x)
-                <body = b (int64 i, bool go, seq(float[]) p, float[2] a)
-                       => (bool go, seq(float[]) q, float[2] e, float[2] a, float[2] e, int64 i) {
-                    q = SequenceInsert (p, a)
-                    e = Add (a, x)
-                }>
-        }"""
-        s, x = floats(1), f32(1, 2)
-        states = np.stack([x * (i + 1) for i in range(n + 1)])
-        expected = [[*s, *states[:n]], states[n], states[:n], states[1:], np.arange(n)]
-        check(text, {"s": s, "x": x, "n": i64(n)}, expected, departs=True)
-
-    @pytest.mark.parametrize("n", [0, 1, 2, 3, 600])
-    def test_tensor_states_that_swap_by_name(self, n):
-        text = """g (seq(float[]) s, float[N] x, float[N] y, int64 n)
-            => (seq(float[]) t, float[N] u, float[N] v, int64 last) {
-            t, u, v, last = Loop (n, "", s, x, y, n)
-                <body = b (int64 i, bool go, seq(float[]) p, float[N] a, float[N] c, int64 k)
-                       => (bool go, seq(float[]) q, float[N] c, float[N] a, int64 i) {
-                    q = SequenceInsert (p, a)
-                }>
-        }"""
-        x, y = f32(1), f32(2)
-        rows = [x, y] * (n + 1)
-        feed = {"s": [], "x": x, "y": y, "n": i64(n)}
-        expected = [rows[:n], rows[n], rows[n + 1 - 2 * (n % 2)], i64(max(n - 1, 0))]
-        assert_values(session(text).run(None, feed), expected)
-
-    @pytest.mark.slow
-    def test_a_condition_of_what_a_state_was(self):
-        """The body goes on as long as the flag that came in says, and gives the state another."""
-        text = """g (seq(float[]) s, float[N] x, bool c, int64 n, int64 stop) => (seq(float[]) t, bool last) {
-            t, last = Loop (n, c, s, c) <body = b (int64 i, bool go, seq(float[]) p, bool flag)
-                                              => (bool flag, seq(float[]) q, bool next) {
-                q = SequenceInsert (p, x)
-                next = Less (i, stop)
-            }>
-        }"""
-        x = f32(1)
-        for stop in range(4):
-            feed = {"s": floats(2), "x": x, "c": TRUE, "n": i64(50), "stop": i64(stop)}
-            check(text, feed, [[*floats(2), *[x] * (stop + 2)], FALSE])
 
     @pytest.mark.slow
     def test_an_element_outlives_its_place(self):

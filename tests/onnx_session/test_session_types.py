@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.sessions import assert_values, i64, run, session, text_type
+from support.models.sessions import assert_values, i64, session, text_type
 from support.strategies import OPERATOR_NAMES, filled
 
 pytestmark = pytest.mark.mostly_slow(5)
@@ -85,17 +85,6 @@ class TestEveryType:
             assert_values(used.run(None, feed), [parts, given, np.tile(x, 3), pieces])
         (_, empty, *_) = used.run(None, {"x": x, "given": [], "c": np.array(True), "n": i64(0)})
         assert (len(empty), empty.dtype) == (0, x.dtype)
-
-    @pytest.mark.parametrize("name", OPERATOR_NAMES)
-    def test_if_and_feeds(self, name):
-        kind = text_type(name)
-        text = f"""g (seq({kind}[]) s, bool c) => (seq({kind}[]) t) {{
-            t = If (c) <then_branch = a () => (seq({kind}[]) p) {{ p = SequenceErase (s) }},
-                        else_branch = b () => (seq({kind}[]) q) {{ q = Identity (s) }}>
-        }}"""
-        s = [filled(name, (i, 2)) for i in range(3)]
-        assert_values(run(text, s=s, c=np.array(True)), [s[:2]])
-        assert_values(run(text, s=s, c=np.array(False)), [s])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -14,12 +14,10 @@ from support.models.vectorising import (  # noqa: E402
     appending,
     assert_like,
     body,
-    branches_of,
     check_at_once,
     check_same,
     check_stays,
     feeds_for,
-    takes_first,
     vectorised,
 )
 
@@ -28,7 +26,6 @@ from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
 pytestmark = pytest.mark.mostly_slow(5)
 
 TRIPS = [-1, 0, 1, 2, 7, 40]
-MATRIX = "float[2, 3]"
 
 
 def check(code, outs, opset=17, same=assert_same, **types):
@@ -55,12 +52,6 @@ class TestStates:
         assert "If" not in ops(result)
         check("s2 = Identity(s) e = Identity(s)", type_, opset, x="float", states=f"s: {type_}")
 
-    @pytest.mark.parametrize("step", ["Add(s, #1)", "Add(#3, s)", "Sub(s, #2)", "Add(s, #-5)", "Add(s, #0)"])
-    @pytest.mark.parametrize("opset", [14, 21])
-    def test_counts(self, opset, step):
-        result = check(f"s2 = {step} e = Mul(s, s) f = Neg(s2)", "int64; int64", opset, states="s: int64")
-        assert "If" not in ops(result)
-
     def test_counts_of_a_shape(self):
         check("s2 = Add(s, #(2)) e = Neg(s)", "int64[1]", states="s: int64[1]")
         check("s2 = Sub(s, #3) e = Neg(s)", "int64[1]", states="s: int64[1]")
@@ -70,32 +61,6 @@ class TestStates:
         for step in (1, -2, (1 << 31) - 1):  # which go round
             code = f"k = Constant<value = int32 {{{step}}}>() s2 = Add(s, k) e = Identity(s)"
             check(code, "int32", states="s: int32")
-
-    def test_a_count_that_picks(self):
-        check("s2 = Add(s, #1) e = Gather(w, s)", "float", states="s: int64", w="float[99]")
-        check("s2 = Sub(s, #1) e = Gather(w, s)", "float", states="s: int64", w="float[99]")
-
-    def test_a_count_that_leaves_its_shape_or_turns(self):
-        why = "carries 's' from one iteration to the next"
-        stays("s2 = Sub(#1, s) e = Identity(s)", "int64", why, states="s: int64")
-        stays("s2 = Mul(s, #2) e = Identity(s)", "int64", why, states="s: int64")
-        stays("s2 = Add(s, w) e = Cast<to = 7>(s)", "int64", why, states="s: uint8", w="uint8")
-
-    @pytest.mark.parametrize("opset", [14, 21])
-    def test_one_behind(self, opset):
-        result = check(
-            "s2 = Mul(a, w) e = Sub(a, s)", MATRIX, opset, x=MATRIX, w="float", states=f"s: {MATRIX}"
-        )
-        assert ops(result).count("If") == 1
-        check("s2 = Identity(a) e = Sub(a, s)", "float", opset, x="float", states="s: float")
-        check("s2 = Identity(i) e = Sub(i, s)", "int64", opset, states="s: int64")
-        check("s2 = Not(a) e = And(a, s)", "bool", opset, x="bool", states="s: bool")
-
-    def test_two_behind(self):
-        code = "s2 = Identity(a) t2 = Identity(s) e = Sub(a, t)"
-        check(code, "float", x="float", states="s: float; t: float")
-        code = "t2 = Neg(s) s2 = Neg(a) e = Sub(a, t)"
-        check(code, "float", x="float", states="t: float; s: float")
 
     @pytest.mark.parametrize("type_", ["float", "float[3]", "int64", "int32", "int64[2]", "double[2, 3]"])
     @pytest.mark.parametrize("opset", [14, 21])
@@ -111,21 +76,6 @@ class TestStates:
         stays("s2 = Mul(a, s) e = Neg(s)", "float", why, x="float", states="s: float")
         stays("s2 = Add(s, s) e = Neg(s)", "float", why, x="float", states="s: float")
 
-    def test_one_on_another(self):
-        both = "s: int64; t: int64"
-        check("s2 = Add(s, #1) t2 = Mul(s, a) e = Sub(t, s)", "int64", x="int64", states=both)
-        check("s2 = Add(s, a) t2 = Mul(s, s) e = Sub(t, s)", "int64", x="int64", states=both)
-        check("s2 = Mul(a, a) t2 = Add(t, s) e = Sub(t, s)", "int64", x="int64", states=both)
-        check("s2 = Add(s, t) t2 = Add(t, a) e = Sub(t, s)", "int64", x="int64", states=both)  # sums of sums
-        check("s2 = Add(s, t) t2 = Add(t, #1)", "", states=both)
-
-    def test_on_each_other(self):
-        both = {"states": "s: int64; t: int64", "x": "int64"}
-        why = "carries 's' from one iteration to the next"
-        stays("s2 = Identity(t) t2 = Identity(s) e = Sub(s, t)", "int64", why, **both)
-        stays("s2 = Mul(t, a) t2 = Neg(s) e = Sub(s, t)", "int64", why, **both)
-        stays("s2 = Add(s, t) t2 = Add(t, s) e = Sub(s, t)", "int64", why, **both)
-
     def test_a_state_that_grows(self):
         code = "s2 = Concat<axis = 0>(s, s) e = Size(s)"
         feeds = [{"s0": np.zeros(1, "f"), "n": np.array(n)} for n in (0, 1, 3)]
@@ -137,14 +87,6 @@ class TestStates:
         text = body("s2 = Identity(a) e = Size(s)", "int64", x="float[3]", states="s: float[?]")
         feeds = [f | {"s0": np.zeros(2, "f")} for f in feeds_for(x="float[3]", trips=(0, 1, 3))]
         check_stays(text, "carries 's', which may change its shape", feeds)
-
-    def test_the_number_of_the_iteration(self):
-        check("e = Mul(i, i)", "int64")
-        check("e = Add(i, a) f = Identity(i)", "int64[2]; int64", x="int64[2]")
-
-    def test_what_does_not_vary(self):
-        check("e = Neg(w)", MATRIX, w=MATRIX)
-        check("e = Identity(w) f = Identity(a)", f"{MATRIX}; float", w=MATRIX, x="float")
 
     @pytest.mark.parametrize("n", [0, 1, 3])
     def test_a_constant_number_of_iterations(self, n):
@@ -178,22 +120,6 @@ class TestBranches:
         result = check(NEG_OR_EXP, "float[3]", opset, assert_like, x="float[3]", z=condition)
         assert "If" not in ops(result)
 
-    @pytest.mark.parametrize("condition", [True, False])
-    def test_by_what_is_the_same_for_all(self, condition):
-        text = body(NEG_OR_EXP.replace("If(b)", "If(w)"), "float[3]", x="float[3]", w="bool")
-        feeds = [f | {"w": np.array(condition)} for f in feeds_for(x="float[3]", w="bool", trips=TRIPS)]
-        result, outcomes = check_at_once(text, feeds)
-        assert "If" not in ops(result)
-        assert None not in outcomes
-
-    @pytest.mark.parametrize("condition", ["b", "w"])
-    def test_what_varies_in_one_branch_alone(self, condition):
-        code = branching("yes_e = Neg(a)", "no_e = Exp(v)", condition=condition)
-        types = {"x": "float[3]", "v": "float[3]"} | ({"z": "bool"} if condition == "b" else {"w": "bool"})
-        check(code, "float[3]", 17, assert_like, **types)
-        code = branching("yes_e = Neg(v)", "no_e = Identity(v)", condition=condition)
-        check(code, "float[3]", 17, assert_like, **types)
-
     @pytest.mark.parametrize("type_", ["bool[2]", "int64", "int32[2]", "double[2]", "uint8[2, 2]", "float"])
     def test_types(self, type_):
         code = branching("yes_e = Identity(a)", "no_e = Identity(v)", type_)
@@ -211,49 +137,6 @@ class TestBranches:
         code = code.replace("e = If", "g = If") + " e = ReduceSum<keepdims = 0>(g)"
         why = "may get values of several shapes from If 'g'"
         stays(code, "float", why, x="float[3]", z="bool", v="float[2]")
-
-    def test_nested(self):
-        inner = branching("yes_e = Sin(a)", "no_e = Cos(a)", condition="k").replace("e = If", "h = If")
-        inner = inner.replace("yes_e", "yes_h").replace("no_e", "no_h")
-        code = "r = ReduceSum<keepdims = 0>(a) k = Greater(r, w)"
-        code += " " + branching(f"{inner} yes_e = Neg(h)", "no_e = Exp(a)")
-        result = check(code, "float[3]", 17, assert_like, x="float[3]", z="bool", w="float")
-        assert "If" not in ops(result)
-        check(code.replace("If(b)", "If(v)"), "float[3]", 17, assert_like, x="float[3]", v="bool", w="float")
-        code = code.replace("r = ReduceSum<keepdims = 0>(a) k = Greater(r, w)", "").replace("If(k)", "If(v)")
-        check(code, "float[3]", 17, assert_like, x="float[3]", z="bool", v="bool")
-
-    def test_several_outputs(self):
-        code = """e, f = If(b) <
-            then_branch = p () => (float yes_e, int64 yes_f) { yes_e = Neg(a) yes_f = Identity(i) },
-            else_branch = q () => (float no_e, int64 no_f) { no_e = Identity(a) no_f = Neg(i) }
-        >"""
-        check(code, "float; int64", x="float", z="bool")
-
-    def test_picks_that_are_out_of_range_where_not_taken(self):
-        code = "k = Less(i, #3)" + branching("yes_e = Gather(w, i)", "no_e = Identity(a)", "float", "k")
-        types = {"x": "float", "w": "float[3]"}
-        result, outcomes = check_at_once(
-            body(code, "float", **types), feeds_for(**types, trips=TRIPS), nloops=1
-        )
-        assert None not in outcomes
-        assert "Where" in branches_of(result)[0]
-        assert takes_first(result, feeds_for(**types, trips=TRIPS))[2:] == [True] * 4
-        # One of those that are taken is, too.
-        code = code.replace("#3", "#4")
-        _, outcomes = check_at_once(
-            body(code, "float", **types), feeds_for(**types, trips=[3, 4, 40]), nloops=1
-        )
-        assert [one is None for one in outcomes] == [False, True, True]
-
-    def test_picks_from_nothing(self):
-        code = branching("yes_e = Gather(w, i)", "no_e = Identity(a)", "float")
-        text = body(code, "float", x="float", z="bool", w="float[K]")
-        feeds = feeds_for(x="float", z="bool", trips=[0, 1, 3])
-        for z in (np.zeros(40, bool), np.ones(40, bool)):
-            some = [feed | {"z": z, "w": np.zeros(0, "f")} for feed in feeds]
-            _, outcomes = check_at_once(text, some, nloops=1)
-            assert [one is None for one in outcomes] == [False, z[0], z[0]]
 
     def test_picks_in_nested_branches(self):
         inner = """h = If(k) <
@@ -310,11 +193,6 @@ class TestWhatStays:
         endless = deciding.replace("Loop(n, yes", "Loop(, yes")
         check_stays(endless, "decides in each iteration whether to go on", feeds)
 
-    def test_no_condition_at_all(self):
-        types = {"x": "float", "states": "s: int64"}
-        text = body("s2 = Add(s, #1) e = Neg(a)", "float", **types).replace("Loop(n, yes", "Loop(n, ")
-        check_at_once(text, feeds_for(**types))
-
     def test_strings(self):
         text = body("e = Identity(a)", "string", x="string")
         feeds = [{"x": np.array(["a", "b"], object), "n": np.array(n)} for n in (0, 1, 2, 3)]
@@ -356,11 +234,3 @@ class TestWhatStays:
         check_same(parse(text), result, feeds_for(x="float[3]"))
         assert [note.is_vectorised for note in notes] == [True, True]
         assert "Loop" not in ops(result)
-
-    def test_a_loop_on_a_loop(self):
-        inner = """h = Loop(n, yes) <body = d (int64 j, bool d) => (bool d2, float q) {
-            d2 = Identity(d) r = Gather(x, j) q = Mul(r, a)
-        }> e = ReduceSum<keepdims = 0>(h)"""
-        text = body(inner, "float", x="float")
-        result, _ = vectorised(parse(text))
-        check_same(parse(text), result, feeds_for(x="float"))

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import left_in, outcome, parse, session  # noqa: E402
-from support.models.vectorising import (  # noqa: E402
+from support.models.lowering import left_in, outcome, parse, session
+from support.models.vectorising import (
     BOUNDS,
     ENDS,
-    FILLED,
     PART,
     appending,
     body,
@@ -24,7 +23,7 @@ from support.models.vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
+from seqcore.onnx._vmap import loop as loop_sizes
 
 pytestmark = pytest.mark.mostly_slow(3)
 
@@ -80,19 +79,6 @@ class TestLimits:
         assert set(taken) == {True, False}
         assert taken == [fits(lengths, 3, is_filled) for lengths in LENGTHS]
 
-    @pytest.mark.parametrize("after", ["y = ConcatFromSequence<axis = 0>(l)", "y = SequenceAt(l, #1)"])
-    def test_lists(self, small, after):
-        text = appending(
-            f"{PART} e = Neg(p)",
-            f"{after} k = SequenceLength(l)",
-            "float[A, 3] y, int64 k",
-            "float[?, 3]",
-            **ENDS,
-            w="float[12, 3]",
-        )
-        result, _ = check_list(text, feeds_of_parts(w="float[12, 3]"))
-        assert set(takes_first(result, feeds_of_parts(FILLED, (1, 2, 5), w="float[12, 3]"))) == {True, False}
-
     def test_what_is_made_of_parts(self):
         """100 items each are little, but 1000 numbers are made of each."""
         code = "h = Mul(p, v) e = ReduceMax<keepdims = 0>(h)"
@@ -122,17 +108,6 @@ class TestLists:
         _, outcomes = check_list(text, feeds)
         assert [one is None for one in outcomes] == [True, True, False, False] * len(BOUNDS)
 
-    @pytest.mark.parametrize("axis", [0, 1, -1, -2])
-    def test_joined(self, axis):
-        """Along another axis, all have to be of one length, which onnxruntime doesn't look at."""
-        after = f"y = ConcatFromSequence<axis = {axis}>(l)"
-        text = appending(
-            f"{PART} e = Neg(p)", after, "float[A, B] y", "float[?, 3]", **ENDS, w="float[12, 3]"
-        )
-        bounds = tuple(BOUNDS) if axis in (0, -2) else ["one length"]
-        _, outcomes = check_list(text, feeds_of_parts(bounds, w="float[12, 3]"))
-        assert [one is None for one in outcomes] == [True, False, False, False] * len(bounds)
-
     def test_stacked(self):
         """All have to be of one length, which onnxruntime doesn't look at."""
         after = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l)"
@@ -144,21 +119,6 @@ class TestLists:
         running = session(result)
         for feed in feeds_of_parts(["several", "some empty"], (2, 5), w="float[12, 3]"):
             assert outcome(running, feed) is None
-
-    @pytest.mark.parametrize("position", [-6, -5, -1, 0, 4, 5])
-    def test_picked_from(self, position):
-        text = appending(
-            f"{PART} e = Neg(p)",
-            f"y = SequenceAt(l, #{position})",
-            "float[A, B] y",
-            "float[?, 3]",
-            **ENDS,
-            w="float[12, 3]",
-        )
-        _, outcomes = check_list(text, feeds_of_parts(w="float[12, 3]"))
-        assert [one is None for one in outcomes] == [not -n <= position < n for n in (0, 1, 2, 5)] * len(
-            BOUNDS
-        )
 
     @pytest.mark.parametrize("opset", [14, 17, 21])
     def test_of_one_length(self, opset):

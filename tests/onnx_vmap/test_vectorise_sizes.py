@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import ops, parse  # noqa: E402
-from support.models.vectorising import (  # noqa: E402
+from support.models.lowering import ops, parse
+from support.models.vectorising import (
     appending,
     body,
-    branches_of,
     check_at_once,
     feeds_for,
     some,
@@ -19,7 +18,7 @@ from support.models.vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
+from seqcore.onnx._vmap import loop as loop_sizes
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -48,33 +47,12 @@ def filled(feeds):
 
 
 class TestWays:
-    def test_all_at_once(self):
-        result, _ = check_at_once(body("e = Neg(a)", "float", x="float"), feeds_for(x="float"))
-        assert {"If", "Loop"}.isdisjoint(ops(result))
-
-    def test_all_at_once_or_nothing(self):
-        types = {"x": "float[3]", "states": "s: float[3]"}
-        feeds = feeds_for(**types, trips=[-1, 0, 1, 3])
-        result, _ = check_at_once(body("s2 = Neg(a) e = Sub(a, s)", "float[3]", **types), feeds)
-        assert "Loop" not in ops(result)
-        assert branches_of(result)[1] == {"Identity"}
-        assert takes_first(result, feeds) == [False, False, True, True]
-
     def test_no_choice_where_there_are_iterations_for_sure(self):
         types = {"x": "float[3]", "states": "s: float[3]"}
         text = body("s2 = Neg(a) e = Sub(a, s)", "float[3]", **types).replace("Loop(n", "Loop(three")
         text = text.replace("<bool", "<int64 three = {3}, bool")
         result, _ = check_at_once(text, feeds_for(**types))
         assert "If" not in ops(result)
-
-    @pytest.mark.parametrize("width", [100, 2049, 5000])
-    def test_the_loop_for_iterations_that_may_be_large(self, width):
-        result, _ = check_at_once(
-            body("e = Add(a, w)", "float[D]", **ROWS), feeds_of(width, [0, 1, 59, 60, 61]), nloops=1
-        )
-        assert "Add" in branches_of(result)[0]
-        assert branches_of(result)[0].isdisjoint({"Loop"})
-        assert "Loop" in branches_of(result)[1]
 
     def test_the_limit_of_what_is_done_at_once(self):
         text = body("e = Add(a, w)", "float[D]", **ROWS)
@@ -88,22 +66,6 @@ class TestWays:
         result, _ = check_at_once(text, feeds_of(3, [1]), nloops=1)
         for width, n, is_first in cases:
             assert takes_first(result, feeds_of(width, [n])) == [is_first]
-
-    def test_the_loop_for_what_makes_more_than_comes_out(self):
-        result, _ = check_at_once(body(OUTER, "float[D]", **ROWS), feeds_of(7, [0, 1, 60, 61]), nloops=1)
-        first, second = branches_of(result)
-        assert {"Mul", "ReduceMax"} <= first & second
-        assert "Loop" in second - first
-
-    def test_known_sizes(self, small):
-        types = {"x": "float[5]", "w": "float[5]"}
-        feeds = feeds_for(**types, trips=range(0, 42, 3))
-        for code, out, is_large in (("e = Add(a, w)", "float[5]", False), (OUTER, "float[5]", True)):
-            text = body(code, out, **types)
-            nloops = int(loop_sizes.SMALL < 25 and is_large)
-            result, _ = check_at_once(text, feeds, nloops=nloops)
-            if nloops:
-                assert takes_first(result, feeds) == [25 * n <= 64 for n in range(0, 42, 3)]
 
     @pytest.mark.parametrize(
         ("code", "types"),
@@ -138,24 +100,6 @@ class TestLoopsForLarge:
                 assert not is_first
             elif 2 * width * n <= 64:  # whether a and w are of one length isn't known
                 assert is_first
-
-    def test_states(self, small):
-        """Of a known shape, which a state has to keep."""
-        code = "s2 = Add(s, #2) t2 = Neg(a) u2 = Add(u, a) g = Sub(t, u) e = Add(g, w) f = Identity(s)"
-        for width in (9, 31):
-            type_ = f"float[{width}]"
-            types = {"x": type_, "w": type_, "states": f"s: int64; t: {type_}; u: {type_}"}
-            text = body(code, f"{type_}; int64", **types)
-            feeds = feeds_for(**types, trips=[-1, *range(12), 40, 41])
-            result, _ = check_at_once(text, feeds, nloops=1)
-            assert takes_first(result, filled(feeds)) == [feed["n"] <= 64 // width for feed in filled(feeds)]
-
-    def test_a_state_with_another_size(self, small):
-        types = {"x": "float[D]", "w": "float[D]", "states": "s: float"}
-        code = "s2 = ReduceSum<keepdims = 0>(a) g = Add(a, w) e = Mul(g, s)"
-        for width in (3, 9):
-            feeds = feeds_of(width, [-1, *range(12), 60, 61], s0=np.array(2, "f"))
-            check_at_once(body(code, "float[D]", **types), feeds, nloops=1)
 
     def test_lists(self, small):
         after = (
@@ -196,22 +140,6 @@ class TestMoreOnTheWay:
         result, _ = check_at_once(body(code, "float[5]; int64", **types), feeds, nloops=1)
         assert takes_first(result, filled(feeds)) == [feed["n"] <= 64 // 25 for feed in filled(feeds)]
 
-    def test_states_alone(self, small):
-        types = {**FIVE, "states": "s: float[5]; t: float[5]"}
-        text = body(OUTER.replace("e = Reduce", "s2 = Reduce") + " t2 = Identity(s)", "", **types)
-        check_at_once(text, feeds_for(**types, trips=range(1, 42)), nloops=1)
-
-    @pytest.mark.parametrize("opset", [14, 17])
-    def test_numbers(self, small, opset):
-        """Scalars, and the iterations' own numbers."""
-        code = """k = Cast<to = 1>(i) h = Add(a, k) g = Expand(h, #(3, 5)) e0 = Mul(g, g)
-            e = ReduceMax<keepdims = 0>(e0) f = Identity(i)"""
-        text = body(code.replace("(e0)", "(e0)"), "float; int64", x="float")
-        feeds = feeds_for(x="float", trips=[-1, *range(42)])
-        result, outcomes = check_at_once(text, feeds, opset, nloops=1)
-        assert outcomes[-1] is None
-        assert takes_first(result, filled(feeds)) == [15 * feed["n"] <= 64 for feed in filled(feeds)]
-
     def test_lists(self, small):
         after = (
             "y = ConcatFromSequence<axis = 0, new_axis = 1>(l) p = SequenceLength(l) q = SequenceAt(l, #-1)"
@@ -221,13 +149,6 @@ class TestMoreOnTheWay:
             _, outcomes = check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
             assert [one is None for one in outcomes] == [True, True] + [False] * 12 + [True]
 
-    def test_errors_in_a_later_iteration(self, small):
-        code = f"{OUTER.replace('e = R', 'h = R')} k = Gather(v, i) e = Add(h, k)"
-        text = body(code, "float[D]", **ROWS, v="float[9]")
-        feeds = feeds_of(5, [3, 8, 9, 10, 11, 60], v=some("float[9]"))
-        _, outcomes = check_at_once(text, feeds, nloops=1)
-        assert [one is None for one in outcomes] == [False] * 3 + [True] * 3
-
     def test_products(self, small):
         """Batches of one length are broadcast."""
         types = {"x": "float[2, 3]", "v": "float[3, 16]"}
@@ -235,16 +156,3 @@ class TestMoreOnTheWay:
             "g = MatMul(a, v) h = Softmax<axis = 0>(g) e = ReduceSum<keepdims = 0>(h)", "float", **types
         )
         check_at_once(text, feeds_for(**types, trips=[-1, *range(12), 40, 41]), nloops=1)
-
-    @pytest.mark.parametrize("n", [-2, -1, 0])
-    def test_states_without_an_iteration(self, n):
-        """One iteration makes more than may be made at once."""
-        code = "g = Expand(a, #(600, 900)) s2 = ReduceMax<keepdims = 0>(g) e = Neg(s)"
-        types = {"x": "float", "states": "s: float"}
-        _, outcomes = check_at_once(body(code, "float", **types), feeds_for(**types, trips=[n]), nloops=1)
-        assert outcomes[0] is not None
-
-    def test_states_of_fewer_than_no_iterations(self, small):
-        types = {**FIVE, "states": "s: float[5]"}
-        text = body(OUTER.replace("e = Reduce", "s2 = Reduce"), "", **types)
-        check_at_once(text, feeds_for(**types, trips=range(-9, 2)), nloops=1)

@@ -5,9 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.random_cases import examples
 from support.strategies import NAMES, dtype_of, filled, names, types_and_layouts
 from test_split import LAYOUTS, assert_same, laid_out, native
 
@@ -98,43 +96,6 @@ class TestPiecesOfOneSource:
 
     tensor = np.arange(48).reshape(4, 6, 2)
 
-    @pytest.mark.parametrize("layout", LAYOUTS)
-    @pytest.mark.parametrize("join_axis", [0, 1, 2])
-    @pytest.mark.parametrize("split_axis", [0, 1, 2])
-    def test_other_axis_than_it_was_split_on(self, split_axis, join_axis, layout):
-        tensor = laid_out(self.tensor, layout)
-        seq = sq.split_to_sequence(tensor, axis=split_axis)
-        pieces = np.split(tensor, tensor.shape[split_axis], split_axis)
-        assert_same(sq.concat_from_sequence(seq, join_axis), joined(pieces, join_axis))
-        assert_same(sq.concat_from_sequence(seq, join_axis, 1), joined(pieces, join_axis, 1))
-
-    @pytest.mark.parametrize("axis", [0, 1, -1])
-    @pytest.mark.parametrize("split_axis", [0, 1, 2])
-    def test_without_the_axis(self, split_axis, axis):
-        seq = sq.split_to_sequence(self.tensor, axis=split_axis, keepdims=0)
-        pieces = [self.tensor.take(i, split_axis) for i in range(self.tensor.shape[split_axis])]
-        assert_same(sq.concat_from_sequence(seq, axis), joined(pieces, axis))
-        assert_same(sq.concat_from_sequence(seq, axis, 1), joined(pieces, axis, 1))
-
-    @pytest.mark.parametrize("axis", [0, 1, 2])
-    @pytest.mark.parametrize("order", [[3, 2, 1, 0], [0, 0, 1, 1], [0, 2, 3, 1], [1, 2, 1, 2, 3]], ids=str)
-    @pytest.mark.parametrize("layout", LAYOUTS)
-    def test_out_of_order(self, layout, order, axis):
-        tensor = laid_out(self.tensor[:, :4].copy().repeat(2, 2), layout)
-        seq = sq.split_to_sequence(tensor, [1, 0, 1, 2] if axis == 1 else 1, axis)
-        pieces = np.split(tensor, [1, 1, 2] if axis == 1 else 4, axis)
-        picked = sq.TensorSequence([seq[i] for i in order])
-        assert_same(sq.concat_from_sequence(picked, axis), joined([pieces[i] for i in order], axis))
-        seq[:] = picked
-        assert_same(sq.concat_from_sequence(seq, axis), joined([pieces[i] for i in order], axis))
-
-    @pytest.mark.parametrize("axis", [0, 1])
-    def test_turned_around(self, axis):
-        seq = sq.split_to_sequence(self.tensor, axis=axis)
-        seq.reverse()
-        assert_same(sq.concat_from_sequence(seq, axis), np.flip(self.tensor, axis).copy())
-        assert_same(sq.concat_from_sequence(seq[::2], axis), joined([*seq][::2], axis))
-
     def test_two_splits_of_one_array(self):
         square = np.arange(16).reshape(4, 4)
         mixed = sq.split_to_sequence(square) + sq.split_to_sequence(square.T) + sq.split_to_sequence(square)
@@ -144,16 +105,6 @@ class TestPiecesOfOneSource:
         halves = self.tensor[:2], self.tensor[2:]
         seq = sq.split_to_sequence(halves[0]) + sq.split_to_sequence(halves[1])
         assert_same(sq.concat_from_sequence(seq, 0), self.tensor)
-
-
-@pytest.mark.parametrize("new_axis", [0, 1])
-@pytest.mark.parametrize("axis", [0, 1])
-def test_many_whole_arrays(axis, new_axis):
-    rng = np.random.default_rng(1)
-    extents = np.full(5000, 2) if new_axis else rng.integers(0, 4, 5000)
-    shapes = [(n, 2) if axis == 0 else (2, n) for n in extents]
-    tensors = [np.full(shape, i) for i, shape in enumerate(shapes)]
-    assert_same(sq.concat_from_sequence(tensors, axis, new_axis), joined(tensors, axis, new_axis))
 
 
 @pytest.mark.parametrize("axis", [0, 63, -64, -1])
@@ -304,18 +255,6 @@ def edited(draw):
                 seq += seq[at:]
                 model += model[at:]
     return axis, seq, model
-
-
-@settings(max_examples=examples(200))
-@given(edited(), st.data())
-def test_edited_before_joined(case, data):
-    axis, seq, model = case
-    assert len(seq) == len(model)
-    assume(model)
-    assert_same(sq.concat_from_sequence(seq, axis), joined(model, axis))
-    if len({tensor.shape for tensor in model}) == 1:
-        other = data.draw(st.integers(-model[0].ndim - 1, model[0].ndim))
-        assert_same(sq.concat_from_sequence(seq, other, 1), joined(model, other, 1))
 
 
 STACKS = """

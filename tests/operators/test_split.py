@@ -88,17 +88,6 @@ class TestTypesAndLayouts:
         assert (tensor.dtype, tensor.shape, tensor.strides, tensor.flags.writeable) == before[1:]
 
 
-FORMS = [2, np.int8(2), np.uint64(2), np.array(2), np.array(2, np.int32), np.array(2, np.uint8)]
-
-
-@pytest.mark.parametrize("split", FORMS, ids=repr)
-@pytest.mark.parametrize("length", [0, 1, 2, 5, 6])
-def test_number_gives_equal_pieces_and_a_rest(split, length):
-    tensor = np.arange(3 * length).reshape(length, 3)
-    lengths = [2] * (length // 2) + [1] * (length % 2)
-    assert_holds(sq.split_to_sequence(tensor, split), cut(tensor, lengths))
-
-
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("lengths", [[6], [2, 4], [0, 0, 6, 0], [1] * 6])
 def test_lengths_of_each_integer_type(lengths, dtype):
@@ -191,17 +180,6 @@ def test_pieces_outlive_the_array():
     del seq
     np.zeros(10**5)
     assert piece.tolist() == [*range(10**5 - 10, 10**5)]
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("count", [1, 1000, 100_000])
-def test_many(count, axis):
-    tensor = np.arange(2 * count).reshape((count, 2) if axis == 0 else (2, count))
-    seq = sq.split_to_sequence(tensor, axis=axis)
-    assert len(seq) == count
-    for i in (0, count // 2, -1):
-        assert_same(seq[i], np.moveaxis(np.moveaxis(tensor, axis, 0)[[i]], 0, axis))
-    assert_same(sq.concat_from_sequence(seq, axis), native(tensor))
 
 
 @pytest.mark.parametrize("axis", [0, 63, -1, -64])

@@ -18,9 +18,8 @@ SLOW = {
     "maps.md",
     "models.md",
     "other-runtimes.md",
-    "scale.md",
-    "threads.md",
     "training.md",
+    "files.md",
 }
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 

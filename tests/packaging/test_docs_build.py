@@ -12,6 +12,13 @@ import seqcore
 for needed in ("sphinx", "myst_parser", "furo", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
 
+# Words that a recipe is searched by.
+RECIPES = (
+    "mean median percentiles variance argmax histogram normalize standardize softmax cumsum diff "
+    "rolling one-hot embedding clip sort top-k reverse shuffle unique sliding n-grams truncate "
+    "offsets separator flatten interleaved repeat duplicates deduplicate groupby bucket padding pack "
+    "mask tokens pandas polars append"
+)
 EXPECTED = [  # a word that people search for, and a page that has to be among those found
     ("concatenate", "api/functions"),
     ("stack", "arrays"),
@@ -20,11 +27,12 @@ EXPECTED = [  # a word that people search for, and a page that has to be among t
     ("jagged", "interoperability"),
     ("awkward", "choosing"),
     ("zero-copy", "how-it-works"),
-    ("memory-mapped", "training"),
+    ("memory-mapped", "files"),
     ("pad_sequence", "training"),
     ("slow", "models"),
     ("filter", "arrays"),
     ("quadratic", "index"),
+    *((word, "recipes") for word in RECIPES.split()),
 ]
 
 pytestmark = [pytest.mark.slow, pytest.mark.thread_unsafe]

@@ -1,84 +1,135 @@
-"""The package's modules: each imports only those that its row names, in functions and for types too.
+"""The layers: all imports of Python and Cython, in functions and for types too, point one way.
 
-`test_core_layers` and `test_onnx_layers` have the order within these two.
+What a module needs of those above it, it asks the table in `seqcore/core/late.py` for.
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import seqcore
+from seqcore.core.late import MODULES, late
 
 ROOT = Path(seqcore.__file__).parent
-BASE = {
-    "_arguments",
-    "core",
-    "dtypes",
-}  # which know each other: the core reads arguments, and arguments are integers
-ALLOWED = {
-    "dtypes": {"_arguments"},
-    "_arguments": {"dtypes", "core"},
-    "_format": {"dtypes", "core"},
-    "_arrow": {*BASE, "_format"},
-    "_files": {*BASE, "_arrow", "_format", "columns"},
-    "_maps": BASE,
-    "operators": {*BASE, "_format"},
-    "files": {*BASE, "_files", "columns"},
-    "columns": {*BASE, "_arrow", "_files", "_format", "files"},
-    "packing": BASE,
-    "_batches": BASE,
-    "samplers": {*BASE, "_batches", "packing"},
-    "mapping": {*BASE, "_maps", "operators", "onnx"},
-    "onnx": {*BASE, "_files", "_format", "mapping", "operators"},
-    "torch": {*BASE, "columns"},
-    "demo": {"__init__"},
-    "__init__": {*BASE, "files", "columns", "mapping", "operators", "packing", "samplers"},
-}
-# Only within a function, or for types: the other one imports them.
-LATE = {
-    ("_format", "core"),
-    ("mapping", "onnx"),
-    ("files", "_files"),
-    ("columns", "files"),
-    ("columns", "_files"),
-    ("columns", "_arrow"),
-}
-FILES = sorted(ROOT.rglob("*.py"))
+# Each part imports those in the lines before its own. The first line's are one part.
+ORDER = [
+    ["_arguments", "core", "dtypes"],
+    ["_format"],
+    ["_arrow", "_batches", "_maps", "operators", "packing"],
+    ["columns", "mapping", "samplers"],
+    ["_files", "torch"],
+    ["files"],
+    ["onnx._once", "onnx._thresholds"],
+    ["onnx._model"],
+    ["onnx._runtimes"],
+    ["onnx._bodies"],
+    ["onnx._rewrite"],
+    ["onnx._lists", "onnx._vmap"],
+    ["onnx._lowering"],
+    ["onnx._engines"],
+    ["onnx._operators"],
+    ["onnx.body", "onnx.lowering", "onnx.protos", "onnx.session"],
+    ["onnx.backend", "onnx.explaining"],
+    ["onnx.__main__"],
+    ["onnx"],
+    ["__init__"],
+    ["demo"],
+]
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
+CIMPORT = re.compile(r"^ *(?:from (seqcore\S*) c?import|c?import (seqcore\S+))", re.MULTILINE)
 
 
-def unit_of(module):
-    """Return the module or package right below seqcore; "_typing" is for type checkers alone."""
-    return (module.split(".") + ["__init__"])[1]
+def files():
+    """Yield the names of modules and their files: the package's, and in a checkout the benchmarks'."""
+    for folder in (ROOT, ROOT.parent / "benchmarks"):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".pyx", ".pxd"):
+                name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+                yield name.removesuffix(".__init__"), path
 
 
-def imports_of(path):
-    """Yield the units that a file imports, and whether only in functions or for types."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    late = {
-        id(node)
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef)
-        or (isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING")
-        for node in ast.walk(outer)
-    }
-    for node in ast.walk(tree):
-        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
-            modules = [f"seqcore.{node.names[0].name}" if node.module == "seqcore" else node.module]
-        for module in modules:
-            if module.partition(".")[0] == "seqcore":
-                yield unit_of(module), id(node) in late
+def imported_by(name, path):
+    """Yield the names that a file imports, wherever in it."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        for one, other in CIMPORT.findall(text):
+            yield one or other
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = name.split(".")[: -node.level or None] if path.name != "__init__.py" else [name]
+            base = ".".join([*(package if node.level else []), *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_each_imports_only_what_its_row_names(path):
-    here = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    for there, is_late in imports_of(path):
-        if there in (here, "_typing"):
+def graph():
+    """Return the modules that each module imports; with a module of a package, the package too."""
+    found = [*files()]
+    names = {name for name, _ in found}
+    edges = {name: set() for name in names}
+    for name, path in found:
+        for other in imported_by(name, path):
+            parts = other.split(".")
+            packages = {".".join(parts[:k]) for k in range(2, len(parts) + 1)} | {other}
+            edges[name] |= {one for one in packages & names if one != name and not name.startswith(f"{one}.")}
+    return edges
+
+
+GRAPH = graph()
+
+
+def part_of(name):
+    first, *rest = name.split(".")[1:] or ["__init__"]
+    return f"onnx.{rest[0]}" if first == "onnx" and rest else first
+
+
+def test_there_is_no_circle_of_imports():
+    done, circles = set(), []
+
+    def visit(name, way):
+        if name in way:
+            circles.append(" > ".join([*way[way.index(name) :], name]))
+        elif name not in done:
+            for other in sorted(GRAPH[name]):
+                visit(other, [*way, name])
+            done.add(name)
+
+    for name in sorted(GRAPH):
+        visit(name, [])
+    assert not circles
+
+
+def test_each_part_imports_only_those_before_it():
+    wrong = []
+    for name, others in GRAPH.items():
+        if name.startswith("benchmarks"):
             continue
-        assert there in ALLOWED.get(here, BASE), f"{here} imports {there}"
-        assert is_late or (here, there) not in LATE, f"{here} imports {there} when it is imported"
+        here = part_of(name)
+        for other in others:
+            there = part_of(other)
+            if there != here and RANK[there] >= (RANK[here] or 1):
+                wrong.append(f"{name} imports {other}")
+    assert not wrong
+
+
+def test_every_part_has_its_place():
+    assert {part_of(name) for name in GRAPH if not name.startswith("benchmarks")} == RANK.keys()
+
+
+@pytest.mark.parametrize(("name", "module"), MODULES.items())
+def test_a_late_import_is_there_and_asked_for(name, module):
+    assert any(
+        f'late("{name}")' in path.read_text(encoding="utf-8")
+        for _, path in files()
+        if path.suffix in (".py", ".pyx")
+    ) or not [*ROOT.glob("core/*.pyx")]
+    if module != "seqcore.onnx":  # which needs its extra
+        assert late(name).__module__ == module
 
 
 def test_the_listing_reads_as_a_table_of_contents():

@@ -33,3 +33,6 @@ def test_what_has_moved():
     before = [{"cell": "a", "ratio": 1.0}, {"cell": "b", "ratio": 1.0}, {"cell": "gone", "ratio": 1.0}]
     now = [{"cell": "a", "ratio": 1.2}, {"cell": "b", "ratio": 2.0}, {"cell": "new", "ratio": 9.0}]
     assert matrix.moved(now, before) == ["b: 1.00 → 2.00"]
+    again = [{"cell": "a", "ratio": 2.0}, {"cell": "b", "ratio": 1.9}]
+    assert "| b | 2.00, 1.90 |" in (table := matrix.moved_in_each([before, now, before, again]))
+    assert "| a |" not in table

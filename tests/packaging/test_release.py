@@ -1,16 +1,12 @@
 """What a release says of itself: one name, one version, and a README that can be read far from here."""
 
 import ast
-import hashlib
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import seqcore
@@ -38,36 +34,6 @@ def readme(monkeypatch):
     """README as an index of packages gets it."""
     monkeypatch.chdir(ROOT)
     return function_of_setup("readme", re=re, tomllib=tomllib, Path=Path)()
-
-
-def test_what_is_built_again(tmp_path, monkeypatch):
-    """Whatever a module is made of, but not its time."""
-    cython = pytest.importorskip("Cython")
-    monkeypatch.chdir(tmp_path)
-    files = (
-        "setup.py",
-        "seqcore/__init__.pxd",
-        "seqcore/core/a.pyx",
-        "seqcore/core/a.pxd",
-        "seqcore/include/s.h",
-    )
-    for file in map(Path, files):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("first")
-    names = {"hashlib": hashlib, "os": os, "sys": sys, "Path": Path, "np": np, "Cython": cython}
-    fingerprint = function_of_setup("fingerprint", **names)
-    seen = {fingerprint()}
-    os.utime("seqcore/core/a.pyx", ns=(1, 1))
-    assert {fingerprint()} == seen
-    for file in map(Path, files):
-        file.write_text("other")
-        seen.add(fingerprint())
-    for flag in ("CFLAGS", "SEQCORE_DEBUG", "SEQCORE_SMALL"):
-        monkeypatch.setenv(flag, "1")
-        seen.add(fingerprint())
-    Path("seqcore/core/b.pyx").write_text("")
-    seen.add(fingerprint())
-    assert len(seen) == 1 + len(files) + 3 + 1
 
 
 def test_links_lead_into_the_repository(readme, project):

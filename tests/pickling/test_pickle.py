@@ -8,9 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
 from support.processes import PLAIN_MALLOC
-from support.strategies import LAYOUTS, NAMES, NUMBER_NAMES, array_lists, assert_holds, filled, laid_out, same
+from support.strategies import NAMES, NUMBER_NAMES, assert_holds, filled, laid_out, same
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -72,11 +71,6 @@ def comes_back_as(back, seq, model):
 # --- what comes back ---
 
 
-@given(array_lists(max_size=4))
-def test_whole_arrays_come_back(arrays):
-    assert round_trips(TensorSequence(arrays))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_type_comes_back(name):
     assert round_trips(
@@ -90,70 +84,10 @@ def test_empty_sequences_come_back_with_their_type(name):
     assert round_trips(TensorSequence([filled(name, 0)]))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("split", [None, 1, 2, "uneven"])
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_splits_come_back(layout, axis, split, keepdims):
-    source = laid_out(filled("int32", (4, 6)), layout)
-    size = source.shape[axis]
-    seq = split_to_sequence(source, [1, 0, size - 1] if split == "uneven" else split, axis, keepdims)
-    assert round_trips(seq)
-    seq[:1] = []
-    assert round_trips(seq)
-    assert round_trips(seq[::-1])
-    assert round_trips(seq + TensorSequence([source]) + seq)
-
-
-@pytest.mark.parametrize("name", ["string", "bfloat16", "bool", "complex64"])
-def test_splits_of_other_types_come_back(name):
-    seq = split_to_sequence(filled(name, (3, 4)), axis=1, keepdims=0)
-    seq.erase(1)
-    seq.append(filled(name, ()))
-    assert round_trips(seq)
-
-
-def test_mixed_pieces_come_back():
-    source = filled("float32", (5, 4))
-    seq = split_to_sequence(source) + split_to_sequence(source, axis=1, keepdims=0)
-    seq.insert(3, source.T)
-    seq[1:1] = [source, source[:0], source[0, 0]]
-    assert round_trips(seq)
-    seq.compact()
-    assert round_trips(seq)
-
-
-MIXTURES = {
-    "ranks": lambda i: np.full((2,) * (i % 2), float(i)),
-    "widths": lambda i: np.full((2, 1 + i % 3), float(i)),
-    "empty ones among others": lambda i: np.full((i % 4, 2) if i % 2 else i % 3, float(i)),
-}
-
-
-@pytest.mark.parametrize("protocol", [2, 5])
-@pytest.mark.parametrize("n", [2, 63, 64, 65, 300])
-@pytest.mark.parametrize("kind", MIXTURES)
-def test_shapes_that_take_turns_come_back(kind, n, protocol):
-    """Also when copied together they are more groups of one shape than a sequence keeps runs."""
-    arrays = [MIXTURES[kind](i) for i in range(n)]
-    for seq in (TensorSequence(arrays), TensorSequence(arrays)[::-1], TensorSequence(arrays)[np.arange(n)]):
-        assert_holds(pickle.loads(pickle.dumps(seq, protocol)), list(seq))
-        assert_holds(copy.deepcopy(seq), list(seq))
-
-
 def test_broadcast_arrays_come_back():
     assert round_trips(
         TensorSequence([np.broadcast_to(np.float32(3), (4, 5)), np.broadcast_to(np.float32(4), (0, 5))])
     )
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_subclasses_come_back_with_their_attributes(protocol):
-    seq = Tagged([filled("int8", 3)], tag=["x"])
-    back = pickle.loads(pickle.dumps(seq, protocol))
-    assert type(back) is Tagged
-    assert back.tag == ["x"]
-    assert_holds(back, [filled("int8", 3)])
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -232,14 +166,6 @@ def test_whole_arrays_travel_out_of_band():
     data, buffers = out_of_band(seq)
     assert {a.nbytes for a in arrays} <= set(sizes(buffers))
     assert sum(sizes(buffers)) + len(data) < seq.nbytes + bookkeeping(seq)
-
-
-def test_the_same_array_twice_comes_back_twice():
-    source = filled("float64", (100, 10))
-    seq = TensorSequence([source, source, source[::-1]])
-    data, buffers = out_of_band(seq)
-    assert sum(sizes(buffers)) <= 3 * source.nbytes + bookkeeping(seq)
-    assert_holds(pickle.loads(data, buffers=buffers), [source, source, source[::-1]])
 
 
 def test_a_sequence_of_one_broadcast_value_is_not_blown_up_by_its_pieces():
@@ -386,20 +312,6 @@ def test_cut_off_pickles_are_exceptions(keep):
 # --- copy.copy and copy.deepcopy ---
 
 
-@given(array_lists(max_size=4))
-def test_copies_are_equal_and_apart(arrays):
-    seq = TensorSequence(arrays)
-    for other in (copy.copy(seq), copy.deepcopy(seq)):
-        assert type(other) is TensorSequence
-        assert_holds(other, arrays)
-        other.reverse()
-        other.append(arrays[0])
-        assert_holds(seq, arrays)
-    back = copy.copy(seq)
-    seq.clear()
-    assert_holds(back, arrays)
-
-
 @pytest.mark.parametrize("make", [lambda a: TensorSequence([a]), split_to_sequence], ids=["whole", "split"])
 def test_copy_shares_memory_and_deepcopy_does_not(make):
     source = filled("int64", (3, 4))
@@ -410,22 +322,6 @@ def test_copy_shares_memory_and_deepcopy_does_not(make):
     assert_holds(shallow, list(make(source)))
     assert_holds(deep, before)
     assert all(not element.flags.writeable for element in deep)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_copies_of_nothing_keep_the_type(name):
-    seq = TensorSequence(dtype=name)
-    assert copy.copy(seq) == copy.deepcopy(seq) == seq
-
-
-def test_copies_of_subclasses_keep_attributes():
-    seq = Tagged([filled("int8", 3)], tag=["x"])
-    shallow, deep = copy.copy(seq), copy.deepcopy(seq)
-    assert type(shallow) is type(deep) is Tagged
-    assert shallow.tag is seq.tag
-    assert deep.tag == ["x"]
-    assert deep.tag is not seq.tag
-    assert_holds(deep, [filled("int8", 3)])
 
 
 def test_deepcopy_knows_what_it_has_copied():

@@ -1,14 +1,12 @@
 """What was loaded pickles as paths and positions: exactly, small, and only while the files are the same."""
 
 import copy
-import os
 import pickle
 
 import numpy as np
 import pytest
 from support.saved import (
     MAPPED_NAMES,
-    Tagged,
     lies_in,
     needs_proc,
     pa,
@@ -72,16 +70,6 @@ def test_a_whole_file_is_a_path(large, protocol):
     round_trips(large)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_several_files_are_paths(tmp_path, protocol):
-    paths = [tmp_path / f"{i}.arrow" for i in range(4)]
-    for i, path in enumerate(paths):
-        sq.save(path, iter([ragged([100] * 500, start=i), ragged([3, 4])]))
-    assert size_of(sq.load(paths), protocol) < SMALL
-    assert size_of(sq.load(paths[0]) + sq.load(paths[1]), protocol) < SMALL
-    round_trips(sq.load(paths))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["numbers", "wide", "variable", "bools", "texts", "parts", "compressed"])
 def test_files_of_any_kind_are_paths(path, name):
@@ -125,69 +113,11 @@ def test_selections_are_positions(large, protocol):
     round_trips(large[mask], [large[i] for i in np.flatnonzero(mask)])
 
 
-@pytest.mark.slow
-def test_repeats_are_positions(large):
-    seq = large[[7] * 5000] + large[7:8] + large[[8, 7] * 100]
-    assert size_of(seq) <= SMALL + 8 * len(seq)
-    round_trips(seq)
-
-
-@pytest.mark.slow
-def test_edits_that_leave_loaded_elements_are_positions(large):
-    seq = large[:]
-    del seq[100:5000:3]
-    seq.reverse()
-    seq[5:9] = large[:40]
-    seq += large[30:50]
-    seq.extend(large[::500])
-    seq[3:3] = seq[17:18]
-    seq.erase(0)
-    assert size_of(seq) <= SMALL + 40 * len(seq)
-    round_trips(seq)
-
-
-@pytest.mark.slow
-def test_what_has_come_out_again_leaves_no_trace(large):
-    seq = large[:]
-    seq.append(np.zeros(100_000))
-    assert size_of(seq) > 800_000
-    seq.pop()
-    assert size_of(seq) <= SMALL + 40 * len(seq)
-    round_trips(seq)
-
-
-@pytest.mark.slow
-def test_what_comes_back_pickles_as_a_path_again(large):
-    for seq in (large, large[::7]):
-        back = pickle.loads(pickle.dumps(seq))
-        assert size_of(back) <= size_of(seq) + 50
-        assert size_of(back[::2]) <= SMALL + 8 * len(back)
-        round_trips(pickle.loads(pickle.dumps(back)), list(seq))
-
-
-def test_of_one_element_and_of_none(large):
-    for seq in (large[:0], large[5:6], large[[9_999]]):
-        assert size_of(seq) < SMALL
-        round_trips(seq)
-    emptied = large[:]
-    emptied.clear()
-    assert round_trips(emptied).dtype == np.float64
-
-
 def test_an_empty_file(path):
     assert round_trips(saved(path, TensorSequence(dtype="int8"))).dtype == np.int8
 
 
 # --- what travels as data ---
-
-
-def test_mixed_elements_travel_in_order(large):
-    fresh = [np.arange(5.0), np.zeros((2, 2)), np.float64(3)]
-    seq = TensorSequence(fresh[:1]) + large[:1000] + TensorSequence(fresh)
-    seq.insert(500, fresh[1])
-    assert size_of(seq) <= SMALL + 40 * len(seq)
-    model = fresh[:1] + list(large[:499]) + [fresh[1]] + list(large[499:1000]) + fresh
-    round_trips(seq, [np.asarray(array) for array in model])
 
 
 @pytest.mark.parametrize("make", ["compact", "deepcopy", "map", "copies", "concat"])
@@ -241,18 +171,6 @@ def test_views_of_elements_are_what_they_are(path, shapes, name):
 
 
 @pytest.mark.slow
-def test_another_split_of_the_values(large):
-    values = large.values()[:6000]
-    for seq in (
-        split_to_sequence(values, 7),
-        TensorSequence.from_lengths(values, [*range(100), 0, 1050]),
-        split_to_sequence(values, keepdims=0),
-    ):
-        round_trips(seq)
-        round_trips(large[:5] + seq[:9] + large[:5])
-
-
-@pytest.mark.slow
 def test_memory_that_was_a_file_s(tmp_path):
     """The addresses of files that are gone come up again, under other files and under arrays."""
     for i in range(60):
@@ -276,15 +194,6 @@ def test_elements_of_nothing_beside_others(path, name):
     round_trips(saved(path, wide)[::-1], wide[::-1])
 
 
-def test_elements_that_are_put_in_again(large):
-    seq = large[:10]
-    for i in (3, 0, 9, 3):
-        seq.append(seq[i])
-        seq.insert(i, large[50 + i])
-    round_trips(seq)
-    round_trips(TensorSequence(list(large[:100])), list(large[:100]))
-
-
 # --- how it comes back ---
 
 
@@ -297,21 +206,6 @@ def test_what_comes_back_lies_in_the_file(tmp_path):
     assert [lies_in(back[i], paths[k]) for i, k in enumerate([1, 0, 0, 1])] == [True] * 4
     with pytest.raises(ValueError, match=r"(?i)writeable"):
         back[0].flags.writeable = True
-
-
-def test_one_file_loaded_twice(path):
-    first = saved(path, ragged([3, 4, 5]))
-    second = sq.load(path)
-    seq = second[::-1] + first + second[1:2]
-    assert size_of(seq) < SMALL
-    round_trips(seq)
-
-
-def test_one_file_under_two_names(tmp_path):
-    first = saved(tmp_path / "a", ragged([3, 4, 5]))
-    os.link(tmp_path / "a", tmp_path / "b")
-    (tmp_path / "c").symlink_to("a")
-    round_trips(first + sq.load(tmp_path / "b")[::-1] + sq.load(tmp_path / "c"))
 
 
 @pytest.mark.thread_unsafe
@@ -340,20 +234,6 @@ def test_odd_paths(tmp_path, name):
         assert name == "caf\udce9"
     else:
         assert_holds(round_trips(seq), list(ragged([3, 4])))
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_subclasses_keep_their_attributes(path, protocol):
-    loaded = saved(path, ragged([3, 4]))
-    seq = Tagged(loaded, tag=["x"])
-    seq.itself = seq
-    back = pickle.loads(pickle.dumps(seq, protocol))
-    assert type(back) is Tagged
-    assert back.tag == ["x"]
-    assert back.itself is back
-    assert_holds(back, list(ragged([3, 4])))
-    first, second = pickle.loads(pickle.dumps([loaded, loaded], protocol))
-    assert first is second
 
 
 def test_cloudpickle(path):

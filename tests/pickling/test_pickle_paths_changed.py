@@ -72,15 +72,6 @@ def pickled(seq):
     return pickle.dumps(seq), pickle.dumps(seq[1:])
 
 
-def test_a_sequence_of_a_file_and_memory_pickles_as_data(path):
-    sq.save(path, ragged([3, 4]))
-    seq = sq.load(path)
-    expected = [*seq[1:], np.array([9], "int32")]
-    data = pickle.dumps(seq[1:] + TensorSequence([[9]], "int32"))
-    gone(path)
-    assert_holds(pickle.loads(data), expected)
-
-
 CHANGES = [shorter, other_bytes, later, a_nanosecond_later, longer, folder, gone, moved]
 
 
@@ -102,18 +93,6 @@ def test_a_file_that_has_changed_is_named(path, change, early):
         assert str(path) in str(caught.value)
     if change is not longer:
         assert_holds(seq, list(ragged([3, 4])))
-
-
-def test_one_changed_file_of_several(tmp_path):
-    paths = [tmp_path / f"{i}.arrow" for i in range(3)]
-    for path in paths:
-        sq.save(path, ragged([3, 4]))
-    seq = sq.load(paths)
-    whole, without = pickle.dumps(seq), pickle.dumps(seq[:2] + seq[4:])
-    later(paths[1])
-    with pytest.raises(ValueError, match=r"1\.arrow.*has changed"):
-        pickle.loads(whole)
-    assert_holds(pickle.loads(without), [*ragged([3, 4])] * 2)
 
 
 def test_a_file_that_was_replaced_lives_on_here(path):
@@ -160,19 +139,6 @@ def test_pickles_beside_edits_are_of_one_moment(path):
             assert back in (first, second)
 
     together(edit, dump, dump)
-
-
-@pytest.mark.slow
-def test_threads_load_and_pickle_one_file(path):
-    sq.save(path, ragged([1, 2, 3, 4]))
-    expected = TensorSequence(list(ragged([1, 2, 3, 4])))
-
-    def work():
-        for i in range(100):
-            seq = sq.load(path)
-            assert pickle.loads(pickle.dumps(seq[i % 4 :])) == expected[i % 4 :]
-
-    together(work, work, work)
 
 
 @pytest.mark.thread_unsafe
@@ -396,11 +362,3 @@ def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path):
     refused, survived = map(int, ended.stdout.splitlines()[-2].split())
     assert refused > 200
     assert survived > 0
-
-
-@pytest.mark.parametrize("step", [1, 2, 3])
-def test_cut_off_pickles_are_exceptions(path, step):
-    data = pickle.dumps(saved(path, ragged([3, 4, 5]))[::step])
-    for keep in range(len(data)):
-        with pytest.raises(Exception, match=r"\w"):
-            pickle.loads(data[:keep])

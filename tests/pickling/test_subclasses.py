@@ -206,53 +206,6 @@ def test_as_a_list_does(name, way):
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("protocol", [0, 1])
-@pytest.mark.parametrize("name", ["Attributes", "State", "SetState", "Slots"])
-def test_old_protocols_keep_as_much(name, protocol):
-    _, cls = PAIRS[name]
-    one = cls([[1], [2, 3]])
-    one.fill()
-    new = _pickled(protocol)(one)
-    assert _elements(new) == [[1], [2, 3]]
-    assert new.tag == ["x"]
-
-
-@pytest.mark.parametrize("name", ["Attributes", "Slots", "SetState"])
-def test_the_method_copies_as_the_module(name):
-    one = PAIRS[name][1]([[1], [2, 3]])
-    one.fill()
-    new = one.copy()
-    assert type(new) is type(one)
-    assert _attributes(new) == _attributes(copy.copy(one))
-    assert new.tag is one.tag
-    assert _elements(new) == [[1], [2, 3]]
-    new.append([4])
-    assert len(one) == 2
-
-
-@pytest.mark.parametrize("name", ["Attributes", "Slots", "State"])
-def test_deep_copies_share_nothing_and_stand_cycles(name):
-    one = PAIRS[name][1]([np.arange(3)])
-    one.fill()
-    one.tag = [one]
-    new = copy.deepcopy(one)
-    assert new.tag[0] is new
-    assert not np.shares_memory(new[0], one[0])
-
-
-class Own(TensorSequence):
-    def __reduce__(self):
-        make, arguments, _ = super().__reduce__()
-        return make, arguments, {"from": "reduce"}
-
-
-def test_a_reduction_may_go_on_from_the_base():
-    one = Own(ROWS)
-    new = pickle.loads(pickle.dumps(one))
-    assert vars(new) == {"from": "reduce"}
-    assert all(map(np.array_equal, new, ROWS))
-
-
 # -- __new__ that gives what is there --------------------------------------------------------------------
 
 
@@ -291,15 +244,6 @@ def test_a_sequence_in_use_is_not_filled_again(way):
     assert all(map(np.array_equal, one, ROWS))
     assert np.array_equal(inside, ROWS[0])
     one._check()
-
-
-def test_a_second_init_changes_nothing():
-    Single.one = None
-    one = Single(ROWS)
-    with pytest.raises(TypeError, match="__init__ was called twice"):
-        Single([["text"]])
-    assert one.dtype == np.int64
-    assert len(one) == 3
 
 
 def test_a_sequence_comes_into_use_once():
@@ -355,51 +299,3 @@ def test_an_error_of_new_goes_through():
     with pytest.raises(ZeroDivisionError, match="as the class has it"):
         one.copy()
     assert len(one) == 3
-
-
-# -- methods of its own ----------------------------------------------------------------------------------
-
-
-def test_init_calls_no_method_of_a_subclass():
-    class Checked(TensorSequence):
-        def __init__(self, tensors, limit):
-            super().__init__(tensors)
-            self.limit = limit
-
-        def extend(self, tensors):
-            super().extend(tensor[: self.limit] for tensor in tensors)
-
-        append = insert = put = extend
-
-        def __len__(self):
-            return self.limit
-
-        def __iadd__(self, tensors):
-            raise AssertionError
-
-    assert list(next(TensorSequence.__iter__(Checked([[1, 2]], limit=1)))) == [1, 2]
-
-
-def test_adding_in_place_goes_by_no_method_of_a_subclass():
-    """As `list` has it, so `extend` may be written with it."""
-
-    def extended(base):
-        class Logged(base):
-            def extend(self, items):
-                self += [[0], *items]
-
-        one = Logged([[1]])
-        one.extend([[2]])
-        return [list(element) for element in one]
-
-    assert extended(TensorSequence) == extended(list) == [[1], [0], [2]]
-
-
-def test_initialising_from_a_sequence_leaves_that_one_alone():
-    one = TensorSequence(ROWS)
-    other = TensorSequence(one)
-    other.append([5])
-    one.reverse()
-    del one[0]
-    assert (len(one), len(other)) == (2, 4)
-    assert np.array_equal(other[1], ROWS[1])

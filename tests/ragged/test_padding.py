@@ -106,12 +106,6 @@ def test_rank_0_is_stacked(name, side):
     assert seq.to_padded().shape == (4,)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_equal_shapes_are_stacked(name):
-    table = filled(name, (4, 3, 2))
-    assert same(split_to_sequence(table, keepdims=0).to_padded(), table)
-
-
 def test_what_stands_there():
     seq = ragged("int32", [2, 0, 3])
     assert seq.to_padded().tolist() == [[1, 2, 0], [0, 0, 0], [3, 4, 5]]
@@ -126,13 +120,6 @@ def test_what_stands_there():
     batch, mask = seq.to_padded(return_mask=True, side="left", shape=2, truncate=True)
     assert mask.tolist() == [[True, True], [False, False], [True, True]]
     assert batch.tolist() == [[1, 2], [0, 0], [3, 4]]
-
-
-@SIDES
-@pytest.mark.parametrize("lengths", [[0], [0, 0], [4], [1, 1, 1], [0, 7, 0]], ids=str)
-def test_lengths(lengths, side):
-    for trailing in ((), (2,)):
-        assert_pads(ragged("float32", lengths, trailing), side=side)
 
 
 # --- several axes ---
@@ -175,12 +162,6 @@ def test_an_integer_multiple_leaves_axes_in_which_all_agree():
     assert same_lengths.to_padded(multiple_of=4).shape == (2, 8, 3)
     both = TensorSequence([np.zeros((3, 3), "int8"), np.zeros((5, 1), "int8")])
     assert both.to_padded(multiple_of=np.int64(4)).shape == (2, 8, 4)
-
-
-def test_a_shape_and_a_multiple_that_agree():
-    seq = ragged("int8", [3, 5])
-    assert seq.to_padded(shape=8, multiple_of=4).shape == (2, 8)
-    assert seq.to_padded(shape=(None,), multiple_of=(4,)).shape == (2, 8)
 
 
 def test_numpy_integers_as_shape():
@@ -257,21 +238,6 @@ def test_sources_of_each_layout(name, layout, side):
         seq.reverse()
         assert_pads(seq, side=side)
         assert_pads(seq, side=side, shape=2, truncate=True)
-
-
-def test_pieces_of_many_sources():
-    seq = ragged("int64", [1, 3, 2], (2,))
-    seq.insert(1, np.full((4, 2), 7))
-    seq.extend([seq[0], np.zeros((0, 2), int)])
-    assert_pads(seq[[5, 0, 0, 2, 1]])
-    assert_pads(seq[::-1], side="left")
-
-
-def test_many():
-    lengths = np.random.default_rng(0).integers(0, 20, 5000)
-    seq = ragged("float32", lengths.tolist(), (8,))
-    for side in ("right", "left"):
-        assert_pads(seq, -1.0, side=side)
 
 
 # --- any ---

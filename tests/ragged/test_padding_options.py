@@ -123,13 +123,6 @@ def test_what_lies_around_a_strided_out_stays():
     assert (room[kept] == 77).all()
 
 
-def test_out_with_several_axes():
-    seq = TensorSequence([filled("float32", (2, 1)), filled("float32", (1, 3))])
-    out = np.full((2, 2, 3), 7, "float32")
-    assert seq.to_padded(-1, out=out) is out
-    assert same(out, padded([*seq], -1)[0])
-
-
 @SIDES
 @pytest.mark.parametrize("start", [0, 1, 2, 5])
 @pytest.mark.parametrize("back", [False, True])
@@ -290,12 +283,6 @@ def test_from_padded_of_each_layout(layout, side):
     assert np.shares_memory(seq[2], batch)
     batch[2] = -1
     assert (seq[2] == -1).all()
-
-
-def test_from_padded_of_nothing():
-    assert_holds(TensorSequence.from_padded(np.zeros((0, 5), "int8"), []), [])
-    assert_holds(TensorSequence.from_padded(np.zeros((2, 0), "int8"), [0, 0]), [np.zeros(0, "int8")] * 2)
-    assert TensorSequence.from_padded(np.zeros((0, 5), "int8"), np.array([], int)).dtype == np.int8
 
 
 @SIDES

@@ -5,9 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out, names
+from support.strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -127,25 +125,6 @@ def test_of_pytorch():
     assert TensorSequence.from_lengths(values, torch.tensor([4, 6], dtype=torch.int32)) == seq
 
 
-def test_subclasses():
-    class Frames(TensorSequence):
-        pass
-
-    assert type(Frames.from_offsets(VALUES, [0, 10])) is Frames
-    assert type(Frames.from_lengths(VALUES, [10])) is Frames
-    assert type(Frames.from_padded(VALUES, [2] * 10)) is Frames
-    assert type(TensorSequence.from_lengths(VALUES, [10])) is TensorSequence
-    Frames.from_lengths(VALUES, [4, 6])._check()
-
-
-def test_what_is_made_can_be_edited():
-    seq = TensorSequence.from_offsets(VALUES, [0, 4, 10])
-    seq.insert(1, np.array([7], "int32"))
-    del seq[0]
-    seq.append(VALUES)
-    assert_holds(seq, [np.array([7], "int32"), VALUES[4:], VALUES])
-
-
 # --- errors ---
 
 
@@ -247,27 +226,3 @@ def test_values_of_other_types(values):
         TensorSequence.from_offsets(values, [0, 1])
     with pytest.raises(TypeError):
         TensorSequence.from_lengths(values, [1])
-
-
-# --- there and back ---
-
-
-@given(
-    name=names,
-    lengths=st.lists(st.integers(0, 4), max_size=7),
-    trailing=st.lists(st.integers(0, 3), max_size=2),
-    layout=st.sampled_from(["plain", "fortran", "strided", "reversed", "unaligned"]),
-    dtype=st.sampled_from(INTEGERS),
-)
-def test_there_and_back(name, lengths, trailing, layout, dtype):
-    values = laid_out(filled(name, (sum(lengths), *trailing)), layout)
-    offsets = np.cumsum([0, *lengths])
-    seq = TensorSequence.from_offsets(values, offsets.astype(dtype))
-    assert_holds(seq, cut(values, offsets))
-    assert TensorSequence.from_offsets(seq.values(), seq.offsets(dtype)) == seq
-    assert TensorSequence.from_lengths(seq.values(), seq.lengths(dtype)) == seq
-    assert seq == split_to_sequence(values, lengths)
-    apart = TensorSequence([one.copy() for one in seq], dtype=seq.dtype)
-    assert TensorSequence.from_offsets(apart.values(), apart.offsets()) == seq
-    if len(lengths):
-        assert np.array_equal(seq.values(), values)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import LAYOUTS, NAMES, NUMBER_NAMES, assert_holds, dtype_of, filled, laid_out, same
+from support.strategies import LAYOUTS, NAMES, dtype_of, filled, laid_out, same
 
 from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
 
@@ -30,65 +30,6 @@ def assert_values(seq, expected, shared=None):
 # --- values that are a view ---
 
 
-@pytest.mark.parametrize("name", NUMBER_NAMES)
-@pytest.mark.parametrize("lengths", [[10], [1] * 10, [3, 7], [0, 4, 0, 0, 6, 0], [5, 5]], ids=str)
-def test_of_a_split(name, lengths):
-    for trailing in ((), (3,), (2, 1)):
-        table = filled(name, (10, *trailing))
-        assert_values(split_to_sequence(table, lengths), table, shared=table)
-
-
-def test_of_a_split_of_strings():
-    words = filled("string", (6, 2))
-    seq = split_to_sequence(words, [2, 0, 4])
-    assert_values(seq, words, shared=seq[2])
-    assert np.shares_memory(seq.values(), seq[0])
-
-
-def test_of_rows_whose_axis_was_dropped():
-    table = filled("float32", (10, 3))
-    assert_values(split_to_sequence(table, keepdims=0), table.reshape(-1), shared=table)
-    cube = filled("int16", (4, 3, 2))
-    assert_values(split_to_sequence(cube, keepdims=0), cube.reshape(12, 2), shared=cube)
-
-
-def test_of_parts_of_a_split():
-    table = filled("int64", (10, 2))
-    seq = split_to_sequence(table, 2)
-    assert_values(seq[1:4], table[2:8], shared=table)
-    assert_values(seq[[1, 2]], table[2:6], shared=table)
-    assert_values(seq[[False, True, True, True, False]], table[2:8], shared=table)
-    del seq[0]
-    seq.pop()
-    assert_values(seq, table[2:8], shared=table)
-    seq.insert(1, np.zeros((1, 2), int))
-    seq.erase(1)
-    assert_values(seq, table[2:8], shared=table)
-    assert_values(split_to_sequence(table, [4, 6]) + [], table, shared=table)
-
-
-def test_of_views_put_in_one_by_one():
-    table = filled("float64", (10, 2))
-    seq = TensorSequence([table[:2], table[2:2], table[2:5]])
-    seq.append(table[5:9])
-    seq.extend([table[9:]])
-    assert_values(seq, table, shared=table)
-    front = TensorSequence([table[7:]])
-    front.insert(0, table[3:7])
-    assert_values(front, table[3:], shared=table)
-
-
-def test_of_one_element():
-    for table in (filled("int32", (5, 2)), filled("bool", (3,)), filled("float16", (1, 2, 3))):
-        assert_values(TensorSequence([table]), table, shared=table)
-
-
-def test_of_from_offsets_and_from_lengths():
-    table = filled("int32", (10, 2))
-    assert_values(TensorSequence.from_offsets(table, [2, 4, 4, 9]), table[2:9], shared=table)
-    assert_values(TensorSequence.from_lengths(table, [3, 7]), table, shared=table)
-
-
 def test_a_view_shows_what_is_written_and_outlives_all():
     table = np.arange(10**5).reshape(-1, 2)
     seq = split_to_sequence(table)
@@ -103,16 +44,6 @@ def test_a_view_shows_what_is_written_and_outlives_all():
 
 
 # --- values that are a copy, or may be ---
-
-
-def test_whole_arrays_are_joined():
-    model = [filled("int32", (k, 2), start=k) for k in (2, 0, 5, 1)]
-    seq = TensorSequence(model)
-    assert_values(seq, np.concatenate(model))
-    values = seq.values()
-    model[0][...] = -7
-    assert not (values == -7).any()
-    assert same(seq.values(), np.concatenate(model))
 
 
 GAPS = {
@@ -163,24 +94,6 @@ def test_sources_of_each_layout(name, layout):
         assert same(seq.values(), concat_from_sequence(seq, 0))
 
 
-def test_after_reverse():
-    table = filled("int64", (6, 2))
-    seq = split_to_sequence(table)
-    seq.reverse()
-    assert_values(seq, table[::-1])
-    assert_values(seq[::-1], table)
-    seq = split_to_sequence(table, [1, 2, 3])
-    seq.reverse()
-    assert_values(seq, np.concatenate([table[3:], table[1:3], table[:1]]))
-
-
-def test_after_compact():
-    model = [filled("int32", (k, 2), start=k) for k in (2, 0, 5)]
-    seq = TensorSequence(model)
-    seq.compact()
-    assert_values(seq, np.concatenate(model))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_of_no_elements(name):
     for seq in (TensorSequence(dtype=name), split_to_sequence(filled(name, (4, 2)))[:0]):
@@ -227,16 +140,6 @@ def test_they_are_int64_unless_said():
     columns = split_to_sequence(table, axis=1)
     assert same(columns.lengths(), np.array([300, 300]))
     assert same(split_to_sequence(table, keepdims=0).lengths(), np.full(300, 2))
-
-
-def test_results_are_of_their_own():
-    seq = split_to_sequence(filled("int8", (6,)), [2, 4])
-    for find in (seq.lengths, seq.offsets):
-        first = find()
-        if first.flags.writeable:
-            first[...] = 77
-        assert find().max() < 77
-    assert_holds(seq, [filled("int8", 2), filled("int8", 4, 2)])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])

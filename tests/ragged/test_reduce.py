@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqcore.core.store import counted
 from support.strategies import (
-    NUMBER_NAMES,
     NUMERIC_NAMES,
     array_lists,
     dtype_of,
@@ -87,18 +86,6 @@ def test_as_numpy_on_each_element(arrays, how, data):
     check(alike[::-1], how, axis)
 
 
-@pytest.mark.parametrize("how", UFUNCS + FUNCTIONS, ids=lambda how: how.__name__)
-@pytest.mark.parametrize("name", NUMBER_NAMES)
-def test_runs_and_slots(how, name):
-    lengths = [3, 1, 200, 7, 8, 9, 129, 40]
-    for behind in ((), (3,), (40,)):
-        values = filled(name, (sum(lengths), *behind))
-        seq = TensorSequence.from_lengths(values, lengths)
-        for one in (seq, seq[::-2], seq[[5, 0, 0, 7]], seq[1:] + seq[:3]):
-            check(one, how, 0)
-            check(one, how, None)
-
-
 @pytest.mark.parametrize("layout", ["fortran", "transposed", "strided", "reversed", "broadcast", "unaligned"])
 @pytest.mark.parametrize("name", ["float32", "int16", "complex128", "uint8"])
 def test_elements_that_are_not_in_order(layout, name):
@@ -130,18 +117,6 @@ def test_sums_are_numpys_to_the_last_bit(lengths, dtype):
     assert pairs.reduce(np.sum).tolist() == [complex(np.sum(element)) for element in pairs]
 
 
-@pytest.mark.parametrize("name", ["float16", "float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("special", [-0.0, np.nan, np.inf, -np.inf])
-def test_sums_of_special_numbers(name, special):
-    """Lengths up to 40 take every way through the kernel; a sum of -0.0 is 0.0, as NumPy's."""
-    special = np.array(special, name)
-    elements = [np.full(n, -0.0, name) for n in range(1, 41) for _ in range(n)]
-    for at, element in enumerate(elements):
-        element[at % len(element) :][:1] = special
-    sums = TensorSequence(elements).reduce(np.add)
-    assert sums.tobytes() == np.array([np.add.reduce(element) for element in elements]).tobytes()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("inner", [1, 3, 33])
 def test_long_sums_are_accurate(inner):
@@ -150,25 +125,6 @@ def test_long_sums_are_accurate(inner):
     exact = [float(sum(map(Fraction, rows[:, k].tolist()))) for k in (0, inner - 1)]
     ours = TensorSequence([rows, rows[:7]]).reduce(np.add)[0]
     assert np.allclose(ours[[0, inner - 1]], exact, rtol=5e-7)
-
-
-def test_nan():
-    seq = TensorSequence([[1.0, np.nan, 0.5], [2.0, 1.0, 3.0], [np.nan, 1.0, np.nan]])
-    for how in FUNCTIONS:
-        check(seq, how, 0)
-    assert seq.reduce(np.argmax).tolist() == [1, 2, 0]
-    columns = TensorSequence([[[1.0, np.nan], [np.nan, 5.0]]])
-    for how in FUNCTIONS:
-        check(columns, how, 0)
-
-
-def test_small_integers_overflow_as_in_numpy():
-    seq = TensorSequence([np.full(300, 127, np.int8), np.full(2, -128, np.int8)])
-    assert seq.reduce(np.sum).tolist() == [300 * 127, -256]
-    assert seq.reduce(np.sum, dtype="int8").tolist() == [np.int64(300 * 127).astype(np.int8), 0]
-    largest = TensorSequence([np.full(3, 2**63 - 1), np.full(2, -(2**63))])
-    assert largest.reduce(np.add).tolist() == [2**63 - 3, 0]
-    assert largest.astype("uint64").reduce(np.add).dtype == np.uint64
 
 
 # --- empty elements ---
@@ -245,22 +201,6 @@ def test_refused(arguments, options, error):
     name, _, message = error.partition(": ")
     with pytest.raises(getattr(builtins, name), match=message):
         TensorSequence([[1, 2], [3]]).reduce(*arguments, **options)
-
-
-def test_results_of_different_shapes():
-    seq = TensorSequence([np.ones((2, 3)), np.ones((4, 3)), np.ones((2, 5))])
-    with pytest.raises(
-        ValueError, match=r"element 2 has shape \(2, 5\), but element 0 has shape \(2, 3\).*axis=None"
-    ):
-        seq.reduce(np.add)
-    with pytest.raises(ValueError, match=r"element 1 has shape .*axis 1 differ.*axis=None"):
-        seq.reduce(np.add, axis=1)
-    with pytest.raises(ValueError, match=r"element 1 has shape .*axis=None"):
-        seq.reduce(np.fmax, axis=-1)
-    assert seq.reduce(np.add, axis=None).tolist() == [6, 12, 10]
-    with pytest.raises(ValueError, match=r"element 1 has shape \(3,\), but element 0 has shape \(\)|no axis"):
-        TensorSequence([np.ones(()), np.ones(3)]).reduce(np.add)
-    assert TensorSequence([np.ones(()), np.ones(3)]).reduce(np.add, axis=None).tolist() == [1, 3]
 
 
 def test_strings():

@@ -5,9 +5,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.strategies import NAMES, assert_holds, dtype_of, filled, laid_out, same
+from support.strategies import NAMES, assert_holds, dtype_of, filled, same
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -71,21 +69,6 @@ class Unchanged:
 
 
 @kinds
-@pytest.mark.parametrize(
-    "where",
-    [[0], [4, 0], [-1, -5, 2], [1, 1, 1], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [3] * 20, [np.int8(1), 2], []],
-    ids=str,
-)
-def test_lists_of_integers(make, where):
-    seq, model = make()
-    with Unchanged(seq):
-        found = seq[where]
-        assert isinstance(found, TensorSequence)
-        assert found.dtype == seq.dtype
-        assert_holds(found, [model[i] for i in where])
-
-
-@kinds
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_arrays_of_each_integer_type(make, dtype):
     seq, model = make()
@@ -95,26 +78,6 @@ def test_arrays_of_each_integer_type(make, dtype):
     if dtype.startswith("int"):
         assert_holds(seq[np.array([-1, -5, 1], dtype)], [model[i] for i in (-1, -5, 1)])
     assert_holds(seq[where.astype(where.dtype.newbyteorder())], [model[i] for i in (4, 0, 2, 2)])
-
-
-@pytest.mark.parametrize("layout", ["strided", "reversed", "offset", "unaligned"])
-@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64", "bool"])
-def test_indices_and_masks_in_each_layout(dtype, layout):
-    seq, model = whole()
-    where = np.array([1, 0, 0, 1, 1], dtype)
-    expected = [model[i] for i in (range(5) if dtype == "bool" else where) if dtype != "bool" or where[i]]
-    assert_holds(seq[laid_out(where, layout)], expected)
-    where.flags.writeable = False
-    assert_holds(seq[where], expected)
-
-
-@kinds
-@given(mask=st.lists(st.booleans(), min_size=5, max_size=5))
-def test_masks(make, mask):
-    seq, model = make()
-    expected = [tensor for tensor, chosen in zip(model, mask, strict=True) if chosen]
-    for where in (mask, np.array(mask), [np.bool_(one) for one in mask]):
-        assert_holds(seq[where], expected)
 
 
 def test_nothing_is_selected_by_what_is_empty():
@@ -198,17 +161,6 @@ def test_pytorch_tensors():
     assert_holds(seq, [NEW, OTHER, *model[3:]])
 
 
-def test_getitems_is_the_same():
-    seq, model = mixed()
-    for where in ([], [3], [4, -5, 0, 0], np.array([2, 1])):
-        found = seq.__getitems__(where)
-        assert len(found) == len(where)
-        assert all(same(one, model[i]) for one, i in zip(found, where, strict=True))
-        assert found == seq[where]
-    with Unchanged(seq), pytest.raises(IndexError, match="5"):
-        seq.__getitems__([0, 5])
-
-
 def test_a_data_loader_fetches_batches():
     data = pytest.importorskip("torch.utils.data")
     seq, model = rows()
@@ -257,21 +209,6 @@ def test_what_was_selected_outlives_the_sequence():
     del seq
     np.zeros(10**5)
     assert_holds(found, [np.arange(10**5 - 10, 10**5), np.arange(10)])
-
-
-@kinds
-def test_selections_are_edited_apart(make):
-    seq, model = make()
-    with Unchanged(seq):
-        found = seq[[4, 4, 1, 0]]
-        del found[0]
-        found.append(NEW)
-        found[0] = OTHER
-        found.reverse()
-        found.compact()
-    found = seq[[0, 1]]
-    seq.clear()
-    assert_holds(found, model[:2])
 
 
 def test_subclasses():

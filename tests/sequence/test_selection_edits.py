@@ -1,7 +1,5 @@
 """Assignment and del by indices and masks: what they change, and what leaves all as it was."""
 
-import contextlib
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,33 +7,9 @@ from hypothesis import strategies as st
 from support.strategies import assert_holds
 from test_selection import NEW, OTHER, THIRD, Unchanged, kinds, mixed, rows, whole
 
-from seqcore import TensorSequence, split_to_sequence
+from seqcore import TensorSequence
 
 # --- assignment ---
-
-
-@kinds
-@given(where=st.lists(st.integers(-5, 4), max_size=8), wrap=st.sampled_from([list, tuple, iter]))
-def test_assignment_takes_as_many_tensors(make, where, wrap):
-    """The last tensor for an index wins."""
-    seq, model = make()
-    new = [np.full((i % 3,), 50 + i, "int32") for i in range(len(where))]
-    seq[where] = wrap(new)
-    for i, tensor in zip(where, new, strict=True):
-        model[i] = tensor
-    assert_holds(seq, model)
-
-
-@kinds
-@given(mask=st.lists(st.booleans(), min_size=5, max_size=5), as_array=st.booleans())
-def test_assignment_by_mask(make, mask, as_array):
-    seq, model = make()
-    where = [i for i in range(5) if mask[i]]
-    new = [np.full((i % 3,), 50 + i, "int32") for i in where]
-    seq[np.array(mask) if as_array else mask] = TensorSequence(new, dtype="int32")
-    for i, tensor in zip(where, new, strict=True):
-        model[i] = tensor
-    assert_holds(seq, model)
 
 
 def test_repeated_indices_keep_the_last():
@@ -44,17 +18,6 @@ def test_repeated_indices_keep_the_last():
     assert_holds(seq, [model[0], THIRD, *model[2:]])
     seq[np.array([0] * 1000, np.uint8)] = [NEW] * 999 + [OTHER]
     assert_holds(seq, [OTHER, THIRD, *model[2:]])
-
-
-@kinds
-@pytest.mark.parametrize("where", [[0, 3], np.array([0, 3]), [True, False, False, True, False]], ids=repr)
-@pytest.mark.parametrize("count", [0, 1, 3, 10])
-def test_another_count_is_a_value_error(make, where, count):
-    seq, _ = make()
-    new = [NEW] * count
-    for value in (new, tuple(new), iter(new), TensorSequence(new, dtype="int32")):
-        with Unchanged(seq), pytest.raises(ValueError, match=rf"(?s)(?=.*\b{count}\b)(?=.*\b2\b)"):
-            seq[where] = value
 
 
 @kinds
@@ -93,22 +56,6 @@ def test_an_iterable_that_fails_changes_nothing():
         seq[[0, 1, 2]] = failing()
 
 
-@pytest.mark.parametrize("where", [[0, 3], np.array([4, 0]), [True, False, False, True, False]], ids=repr)
-def test_an_iterable_that_edits_the_sequence(where):
-    """Nothing is promised but a sound sequence, and an error of the usual kind if any."""
-    for edit in (TensorSequence.clear, TensorSequence.pop, lambda seq: seq.append(OTHER)):
-        seq, _ = mixed()
-
-        def editing(seq=seq, edit=edit):
-            yield NEW
-            edit(seq)
-            yield OTHER
-
-        with contextlib.suppress(IndexError, ValueError, RuntimeError):
-            seq[where] = editing()
-        seq._check()
-
-
 def test_what_is_put_in_is_shared_and_strings_are_copied():
     seq, _ = whole()
     source = np.arange(6, dtype="int32").reshape(2, 3)
@@ -124,19 +71,6 @@ def test_what_is_put_in_is_shared_and_strings_are_copied():
 
 
 # --- on itself ---
-
-
-@kinds
-@given(data=st.data())
-def test_a_selection_can_be_set_to_another(make, data):
-    seq, model = make()
-    to = data.draw(st.lists(st.integers(-5, 4), max_size=7))
-    source = data.draw(st.lists(st.integers(-5, 4), min_size=len(to), max_size=len(to)))
-    new = [model[i] for i in source]
-    seq[to] = seq[source]
-    for i, tensor in zip(to, new, strict=True):
-        model[i] = tensor
-    assert_holds(seq, model)
 
 
 @kinds
@@ -164,28 +98,6 @@ def test_more_of_itself_than_is_selected():
 # --- del ---
 
 
-@kinds
-@given(where=st.lists(st.integers(-5, 4), max_size=12), as_array=st.booleans())
-def test_del_removes_each_once(make, where, as_array):
-    seq, model = make()
-    kept = [tensor for i, tensor in enumerate(model) if i not in {j % 5 for j in where}]
-    del seq[np.array(where, np.int64) if as_array else where]
-    assert_holds(seq, kept)
-    seq.append(NEW)
-    seq.insert(0, OTHER)
-    assert_holds(seq, [OTHER, *kept, NEW])
-
-
-@kinds
-@given(mask=st.lists(st.booleans(), min_size=5, max_size=5), as_array=st.booleans(), cursor=st.integers(0, 5))
-def test_del_by_mask(make, mask, as_array, cursor):
-    seq, model = make()
-    seq.insert(cursor, NEW)  # wherever the gap is
-    seq.erase(cursor)
-    del seq[np.array(mask) if as_array else mask]
-    assert_holds(seq, [tensor for tensor, gone in zip(model, mask, strict=True) if not gone])
-
-
 def test_del_of_all_keeps_the_type():
     for where in ([0, 1, 2, 3, 4], [True] * 5, np.ones(5, bool), np.arange(5) - 5, [4, 4, 3, 2, 1, 0]):
         seq, _ = mixed()
@@ -202,16 +114,3 @@ def test_del_lets_memory_go():
     assert kept.pinned_nbytes == 80
     del seq[[0, 2]]
     assert (seq.nbytes, seq.pinned_nbytes) == (80, 80)
-
-
-def test_others_are_not_touched():
-    table = np.arange(20).reshape(10, 2)
-    seq = split_to_sequence(table)
-    others = [seq.copy(), seq[::-1], seq[[3, 3, 1]]]
-    before = [other.copy() for other in others]
-    del seq[[1, 3, 5]]
-    seq[[0, 1]] = [np.array([7]), np.array([8])]
-    assert others == before
-    for other in others:
-        other._check()
-    assert np.array_equal(table, np.arange(20).reshape(10, 2))

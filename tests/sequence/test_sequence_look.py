@@ -1,14 +1,12 @@
 """Looking: positions, iteration, equality, and finding a tensor."""
 
-import operator
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import LAYOUTS, NAMES, array_lists, arrays, assert_holds, filled, laid_out, same
+from support.strategies import NAMES, array_lists, filled, same
 
-from seqcore import TensorSequence, split_to_sequence
+from seqcore import TensorSequence
 
 
 def numbered(*values):
@@ -150,65 +148,9 @@ def test_insert_outside_is_an_index_error_that_names_its_range(position):
 # --- iteration ---
 
 
-@given(array_lists())
-def test_iterates_both_ways(tensors):
-    seq = TensorSequence(tensors)
-    assert all(same(a, b) for a, b in zip(seq, tensors, strict=True))
-    assert all(same(a, b) for a, b in zip(reversed(seq), reversed(tensors), strict=True))
-
-
 def test_iterators_are_their_own_iterators():
     for iterator in (iter(numbered(1)), reversed(numbered(1))):
         assert iter(iterator) is iterator
-
-
-def test_iterators_keep_the_sequence():
-    forward, backward = iter(numbered(1, 2)), reversed(numbered(1, 2))
-    assert values(forward) == [1, 2]
-    assert values(backward) == [2, 1]
-
-
-EDITS = {
-    "append": lambda seq, new: seq.append(new) if len(seq) < 9 else None,
-    "insert first": lambda seq, new: seq.insert(0, new) if len(seq) < 9 else None,
-    "delete first": lambda seq, new: seq.__delitem__(slice(0, 1)),
-    "delete last": lambda seq, new: seq.__delitem__(slice(-1, None)),
-    "clear": lambda seq, new: seq.clear(),
-    "reverse": lambda seq, new: seq.reverse(),
-    "halve": lambda seq, new: seq.__delitem__(slice(None, None, 2)),
-    "replace": lambda seq, new: seq.__setitem__(slice(1, 3), [new]),
-    "extend by itself": lambda seq, new: seq.extend(seq) if len(seq) < 20 else None,
-}
-
-
-@pytest.mark.parametrize("direction", [iter, reversed])
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_edits_show_in_iterators_as_in_a_lists(edit, direction):
-    seq, model = numbered(*range(5)), [np.array([value, value]) for value in range(5)]
-    new = np.array([70, 70])
-    seen = []
-    for element in direction(seq):
-        seen.append(int(element[0]))
-        edit(seq, new)
-    expected = []
-    for element in direction(model):
-        expected.append(int(element[0]))
-        edit(model, new)
-    assert seen == expected
-    assert_holds(seq, model)
-
-
-@pytest.mark.parametrize("direction", [iter, reversed])
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_iterators_hint_at_their_length_as_a_lists_do(edit, direction):
-    seq, model = numbered(*range(5)), [np.array([value, value]) for value in range(5)]
-    new = np.array([70, 70])
-    ours, theirs = direction(seq), direction(model)
-    for _ in range(4):
-        assert operator.length_hint(ours) == operator.length_hint(theirs)
-        assert (next(ours, None) is None) == (next(theirs, None) is None)
-        edit(seq, new)
-        edit(model, new)
 
 
 def test_an_exhausted_iterator_stays_exhausted():
@@ -221,13 +163,6 @@ def test_an_exhausted_iterator_stays_exhausted():
 
 
 # --- equality ---
-
-
-@given(array_lists(), st.sampled_from(LAYOUTS[:-2]))
-def test_layout_does_not_matter_to_equality(tensors, layout):
-    seq, other = TensorSequence(tensors), TensorSequence([laid_out(t, layout) for t in tensors])
-    assert seq == other
-    assert (seq != other) is False
 
 
 @given(array_lists(), st.data())
@@ -283,14 +218,6 @@ def test_nan_is_unequal_and_zeros_are_equal(name):
     assert TensorSequence([zero, one]).index(-zero) == 0
 
 
-def test_split_and_whole_compare_as_values():
-    rows = filled("float32", (6, 3))
-    for axis in (0, 1):
-        split = split_to_sequence(rows, 2, axis)
-        assert split == TensorSequence([np.array(piece) for piece in split])
-        assert split == split.copy()
-
-
 def test_comparison_with_anything_else_is_not_implemented():
     seq = numbered(1, 2)
     for other in (
@@ -315,52 +242,6 @@ def test_comparison_with_anything_else_is_not_implemented():
 
 
 # --- finding ---
-
-
-@given(array_lists(), st.data())
-def test_what_is_in_is_found(tensors, data):
-    seq = TensorSequence(tensors)
-    tensor = data.draw(st.sampled_from(tensors))
-    assert tensor in seq
-    assert seq.index(tensor) == next(i for i, t in enumerate(tensors) if same(t, tensor))
-    assert seq.count(tensor) == sum(same(t, tensor) for t in tensors)
-    seq.remove(tensor)
-    del tensors[next(i for i, t in enumerate(tensors) if same(t, tensor))]
-    assert_holds(seq, tensors)
-
-
-@given(array_lists(), arrays())
-def test_what_is_not_in_is_not_found(tensors, other):
-    seq = TensorSequence(tensors)
-    if any(same(tensor, other) for tensor in tensors):
-        return
-    assert other not in seq
-    assert seq.count(other) == 0
-    with pytest.raises(ValueError, match=r"\w"):
-        seq.index(other)
-    with pytest.raises(ValueError, match=r"\w"):
-        seq.remove(other)
-    assert_holds(seq, tensors)
-
-
-@pytest.mark.parametrize("start", [-9, -3, -1, 0, 1, 2, 5, 9, 10**30])
-@pytest.mark.parametrize("stop", [-9, -2, 0, 1, 3, 5, 9, -(10**30), 10**30])
-def test_index_takes_start_and_stop_like_a_lists(start, stop):
-    model = [4, 5, 4, 6, 4]
-    seq, tensor = numbered(*model), np.array([4, 4])
-    try:
-        expected = model.index(4, start, stop)
-    except ValueError:
-        with pytest.raises(ValueError, match=r"\w"):
-            seq.index(tensor, start, stop)
-    else:
-        assert seq.index(tensor, start, stop) == expected
-
-
-def test_remove_takes_the_first_only():
-    seq = numbered(4, 5, 4)
-    assert seq.remove(np.array([4, 4])) is None
-    assert values(seq) == [5, 4]
 
 
 def test_finding_strings():

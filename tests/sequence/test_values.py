@@ -143,15 +143,6 @@ def test_pieces_share_memory_with_the_source(layout, axis):
     assert all(np.shares_memory(piece, source) for piece in pieces)
 
 
-def test_writing_to_the_source_shows():
-    source = rows()
-    seq = TensorSequence([source, source[1:]])
-    other = seq.copy()
-    source[...] = 7
-    assert_holds(seq, [source, source[1:]])
-    assert_holds(other, [source, source[1:]])
-
-
 @given(arrays())
 def test_copy_detaches(source):
     before = source.copy()
@@ -161,13 +152,6 @@ def test_copy_detaches(source):
         source[...] = filled("string", ())[()] if source.dtype == object else 1
         source[...] = np.roll(source, 1)
     assert_holds(seq, [before, before])
-
-
-def test_copy_detaches_from_a_sequence():
-    source = rows()
-    seq = TensorSequence(TensorSequence([source]), copy=True)
-    source[...] = 7
-    assert_holds(seq, [rows()])
 
 
 @pytest.mark.parametrize("layout", [*LAYOUTS[:6]])
@@ -190,20 +174,6 @@ def test_strings_stay_alive_with_their_elements():
     del texts
     gc.collect()
     assert element.tolist() == [f"text {i}" * 3 for i in range(5)]
-
-
-@pytest.mark.parametrize("change", ["edit", "clear", "reverse", "compact"])
-def test_sequences_that_share_a_buffer_are_independent(change):
-    source = rows()
-    for seq in (split_to_sequence(source, keepdims=0), TensorSequence(list(source))):
-        others = [seq.copy(), seq[:], TensorSequence(seq), seq + seq[:0]]
-        if change == "edit":
-            del seq[1:3]
-            seq[0] = np.zeros(9, "float32")
-        else:
-            getattr(seq, change)()
-        for other in others:
-            assert_holds(other, list(rows()))
 
 
 # --- the caller's array object ---
@@ -327,44 +297,6 @@ def test_sources_copied_at_the_door_are_not_kept(make, keywords):
     assert len(seq) == 1
 
 
-def test_pinned_nbytes_is_the_sources_memory():
-    source = rows(1000)
-    pieces = split_to_sequence(source)
-    assert pieces.nbytes == pieces.pinned_nbytes == source.nbytes
-    del pieces[1:]
-    assert pieces.nbytes == 16
-    assert pieces.pinned_nbytes == source.nbytes
-    pieces.compact()
-    assert pieces.nbytes == pieces.pinned_nbytes == 16
-    assert_holds(pieces, [source[:1]])
-    pieces.clear()
-    assert pieces.pinned_nbytes == 0
-
-
-def test_pinned_nbytes_counts_a_shared_source_once():
-    source = rows(10)
-    assert TensorSequence([source]).pinned_nbytes == source.nbytes
-    pieces = split_to_sequence(source)
-    assert (pieces + pieces).pinned_nbytes == source.nbytes
-    assert (pieces + split_to_sequence(rows(5))).pinned_nbytes == source.nbytes * 3 // 2
-
-
-@given(st.lists(arrays(st.just("int16")), min_size=1, max_size=5))
-def test_compact_keeps_the_values_in_memory_of_its_own(sources):
-    expected = [source.copy() for source in sources]
-    seq = TensorSequence(sources)
-    assert seq.compact() is None
-    assert not any(np.shares_memory(seq[i], source) for i, source in enumerate(sources))
-    for source in sources:
-        if source.flags.writeable:
-            source[...] = -1
-    assert_holds(seq, expected)
-    assert seq.pinned_nbytes == seq.nbytes
-    seq.append(expected[0])
-    seq.insert(0, expected[0])
-    assert_holds(seq, [expected[0], *expected, expected[0]])
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_compact_works_for_every_type_and_twice(name):
     model = [filled(name, (2, 3)), filled(name, 0), filled(name, ()), filled(name, 6)[::-2]]
@@ -376,12 +308,6 @@ def test_compact_works_for_every_type_and_twice(name):
     pieces.erase(1)
     pieces.compact()
     assert_holds(pieces, [filled(name, (3, 4))[:, i : i + 1] for i in (0, 2, 3)])
-
-
-def test_compacting_nothing_is_fine():
-    seq = TensorSequence(dtype="float32")
-    seq.compact()
-    assert_holds(seq, [])
 
 
 # --- what can be put in ---

@@ -95,10 +95,6 @@ def process(a):
     return np.array(os.getpid())
 
 
-def colour(a):
-    return np.array(COLOUR.get(), object)
-
-
 def mapped(a):
     """Seven elements from a map within the map, on threads."""
     return sq.concat_from_sequence(sq.sequence_map(lambda b: b + a, numbers(7), max_workers=2), 0)

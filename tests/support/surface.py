@@ -424,6 +424,11 @@ def _delete(seq, key):
     del seq[key]
 
 
+def _view_of(tensor):
+    # An odd value goes in as it is.
+    return tensor[..., :1].T if isinstance(tensor, np.ndarray) else tensor
+
+
 def _assign(seq, key, value):
     seq[key] = value
 
@@ -449,7 +454,7 @@ section("edits", [
          partly=True),
     edit("append, a memoryview", lambda seq, tensor: seq.append(memoryview(tensor)),
          lambda seq, tensor: seq.append(tensor), memory="loose"),
-    edit("append, a view of an element", lambda seq, element: seq.append(element[..., :1].T),
+    edit("append, a view of an element", lambda seq, element: seq.append(_view_of(element)),
          touches=""),
     edit("append, Python numbers", lambda seq: (seq.append(np.int64(3)), seq.append(5), seq.append([1, 2])),
          None, on="numbers", partly=True),

@@ -90,34 +90,6 @@ def test_iterators_beside_erases():
     seq._check()
 
 
-@pytest.mark.slow
-def test_copies_and_joins_beside_edits():
-    seq = sq.split_to_sequence(np.ones((2000, 4)))
-
-    def join():
-        for _ in range(ROUNDS // 10):
-            rows = sq.concat_from_sequence(seq, 0)
-            assert rows.shape[1] == 4
-            assert rows.all()
-
-    def copy():
-        for _ in range(ROUNDS):
-            other = seq.copy()
-            other.append(np.ones((1, 4)))
-            other.erase(0)
-            other._check()
-            assert len(other) == len(other.shapes)
-
-    together(
-        join,
-        copy,
-        lambda: [(seq.append(np.ones((2, 4))), seq.erase(0)) for _ in range(ROUNDS)],
-        repeat(seq.compact),
-    )
-    assert len(seq) == 2000
-    seq._check()
-
-
 def test_a_map_works_on_the_elements_at_its_call():
     seq = numbers(200)
 
@@ -184,44 +156,6 @@ def test_readers_see_one_moment():
     )
     seq._check()
     assert seq in (forth, back)
-
-
-def test_each_element_is_removed_once():
-    seq = numbers(200)
-    missed = []
-
-    def remove():
-        for i in range(200):
-            try:
-                seq.remove(tensor(i))
-            except ValueError:
-                missed.append(i)
-
-    together(remove, remove, repeat(lambda: (seq.append(tensor(-1)), seq.erase(-1))))
-    assert sorted(missed) == list(range(200))
-    assert len(seq) == 0
-    seq._check()
-
-
-def test_slices_come_and_go():
-    seq = numbers(2 * ROUNDS)  # so many that it never runs out
-    taken = [[], []]
-
-    def take(into):
-        for _ in range(ROUNDS):
-            last = seq[-1:]
-            seq.append(tensor(-1))
-            into.extend(last.shapes)
-
-    together(
-        lambda: take(taken[0]),
-        lambda: take(taken[1]),
-        lambda: [seq.extend(seq[:1]) for _ in range(ROUNDS)],
-        lambda: [seq.__delitem__(slice(0, 1)) for _ in range(ROUNDS)],
-    )
-    assert len(seq) == 4 * ROUNDS
-    assert set(taken[0] + taken[1]) == {(3,)}
-    seq._check()
 
 
 # -- what keeps memory alive --------------------------------------------------------------------------
@@ -315,32 +249,3 @@ def test_what_is_put_in_may_edit_meanwhile():
     together(*[lambda: [seq.extend(items()) for _ in range(ROUNDS // 10)]] * 3)
     assert len(seq) == 10 + 3 * 5 * (ROUNDS // 10)
     seq._check()
-
-
-# -- maps beside edits --------------------------------------------------------------------------------
-
-
-def test_maps_beside_edits_of_their_inputs_and_results():
-    seq, scale = numbers(60), numbers(60)
-
-    def edit():
-        for i in range(ROUNDS):
-            scale[i % 60] = tensor(i)
-            seq[i % 60] = tensor(i)
-
-    def multiply():
-        for _ in range(10):
-            product = sq.sequence_map(np.multiply, seq, scale, max_workers=2, chunksize=7)
-            product.reverse()
-            product.clear()
-
-    def shrink():
-        own = numbers(60)
-        for _ in range(10):
-            result = sq.sequence_map(lambda t: (own.append(t), t)[1], own, max_workers=2)
-            assert [int(t[0]) for t in result] == list(range(60))
-            del own[60:]
-
-    together(edit, multiply, multiply, shrink)
-    seq._check()
-    scale._check()

@@ -1,8 +1,6 @@
 """What takes long ends beside threads that never stop to edit."""
 
-import itertools
 import threading
-import weakref
 
 import numpy as np
 import pytest
@@ -110,23 +108,6 @@ def test_remove_of_what_is_not_there_ends(edit):
     seq._check()
 
 
-@pytest.mark.mostly_slow(5)
-@BOTH
-@EDITORS
-def test_compact_ends_and_lets_go(kind, edit):
-    seq, array = rows(kind)
-    expected = sorted(lasts(array))
-    other, alive = array[0].copy(), weakref.ref(array if array.base is None else array.base)
-    del array
-    beside(lambda: edit(seq, other), seq.compact)
-    assert alive() is None
-    seq._check()
-    assert len(seq) == N
-    assert sorted(lasts(seq)) == expected
-    seq.compact()
-    assert seq.pinned_nbytes == seq.nbytes
-
-
 def test_remove_takes_the_first():
     """Of two that are equal the one in front goes, wherever edits have moved it."""
     seq, array = rows("numbers")
@@ -140,44 +121,6 @@ def test_remove_takes_the_first():
         assert np.shares_memory(seq.pop(), second)
 
 
-def test_remove_finds_what_comes_meanwhile():
-    """At each moment one equal element is there, but never for long the same."""
-    seq, array = rows("numbers")
-    others, wanted = seq.copy(), np.zeros_like(array[0])
-    seq.append(wanted)
-    places = itertools.cycle([N, 0, N // 2])
-
-    def move():
-        moved = others.copy()
-        moved.insert(next(places), wanted.copy())
-        seq[:] = moved
-
-    beside(move, lambda: [seq.remove(wanted) or move() for _ in range(5)])
-    seq._check()
-    assert len(seq) - seq.count(wanted) == N
-
-
-@pytest.mark.slow
-def test_all_is_shuffled_meanwhile():
-    seq, array = rows("numbers")
-    orders = iter(np.random.default_rng(0).permuted(np.tile(np.arange(N), (100, 1)), axis=1))
-    beside(lambda: seq.__setitem__(slice(None), seq[next(orders, slice(None))]), seq.compact)
-    seq._check()
-    assert sorted(lasts(seq)) == lasts(array)
-
-
-@pytest.mark.slow
-def test_two_compact_beside_an_editor():
-    seq, array = rows("numbers")
-    other = threading.Thread(target=lambda: [seq.compact() for _ in range(5)], daemon=True)
-    other.start()
-    beside(lambda: in_the_middle(seq, array[0]), lambda: [seq.compact() for _ in range(5)])
-    other.join(60)
-    assert not other.is_alive()
-    seq._check()
-    assert np.array_equal(sq.concat_from_sequence(seq, 0, 1), array)
-
-
 @pytest.mark.slow
 def test_tolist_is_of_one_moment():
     seq, array = rows("numbers", 3 * 16_384, 2)
@@ -185,19 +128,3 @@ def test_tolist_is_of_one_moment():
     seen = []
     beside(seq.reverse, lambda: seen.extend(seq.tolist() for _ in range(5)))
     assert all(one in (forth, back) for one in seen)
-
-
-@pytest.mark.slow
-def test_elements_put_in_meanwhile_stay_as_they_are():
-    seq, array = rows("numbers")
-    new = [np.zeros(WIDTH + 1, np.int64)[:WIDTH] for _ in range(50)]
-
-    def put():
-        if new:
-            seq.append(new.pop())
-
-    beside(put, seq.compact)
-    seq._check()
-    assert seq.count(np.zeros_like(array[0])) == len(seq) - N
-    seq.compact()
-    assert seq.pinned_nbytes == seq.nbytes

@@ -1,7 +1,5 @@
 """Reductions, packs, samplers and Columns on several threads at once, and edits beside them."""
 
-import functools
-
 import numpy as np
 import pytest
 from support.races import together
@@ -48,21 +46,9 @@ def test_reductions_and_packs_beside_edits():
     assert tuple(seq.lengths().tolist()) in STATES
 
 
-def test_reductions_of_one_sequence():
-    lengths = np.arange(3000) % 9
-    for seq in (ragged(*lengths), ragged(*lengths)[np.arange(3000)[::-1]]):
-        want = seq.lengths().tolist()
-        together(*[functools.partial(sums, seq, want)] * 3, functools.partial(maxima, seq))
-
-
 def sums(seq, want):
     for _ in range(9):
         assert seq.reduce(np.add).tolist() == want
-
-
-def maxima(seq):
-    for _ in range(9):
-        assert seq.reduce(np.max, initial=0).max() == 1
 
 
 def check(fine):
@@ -108,19 +94,3 @@ def test_one_sampler():
         edit, repeat(lambda: check(sorted(i for batch in sampler for i in batch) == list(range(500))), 20)
     )
     assert list(sampler) == want
-
-
-def test_columns_of_one_sequence():
-    seq = ragged(*range(100))
-    columns = sq.Columns({"a": seq, "b": np.arange(100), "c": seq})
-
-    def read():
-        for i in range(ROUNDS):
-            row = columns[i % 100]
-            assert len(row["a"]) == len(row["c"]) == row["b"]
-            some = columns[np.arange(i % 50, 100, 3)]
-            assert some["a"].lengths().tolist() == some["b"].tolist()
-            assert columns["b"][7] == 7
-
-    together(read, read, read, repeat(seq.reverse), repeat(lambda: columns["a"].clear()))
-    assert len(columns) == len(columns["a"]) == 100

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 from hardening.fuzz.pairs import LONGEST, STEPS, Meddler, Named, Pairs, step
 from hardening.fuzz.tape import bits, raised
-from support.strategies import NAMES
+from support.strategies import NAMES, laid_out
 
 from seqcore import (
     TensorSequence,
@@ -273,24 +273,80 @@ class Script(Pairs):
             model = [model[i] for i in order]
         self.add(seq, model)
 
+    def selection(self, model):
+        """Positions, and the indices or the mask that select them, in one of the forms that they have."""
+        n = len(model)
+        if self.tape.chance(2):
+            flags = [bool(self.tape.below(2)) for _ in range(n)]
+            form = self.tape.pick([list, "bool"])
+            return [i for i, chosen in enumerate(flags) if chosen], self.in_form(flags, form)
+        indices = [self.tape.between(-n, n - 1) for _ in range(self.tape.below(8))] if n else []
+        form = self.tape.pick([list, "int8", "int16", "int32", "int64"])
+        return [i % n for i in indices], self.in_form(indices, form)
+
+    def in_form(self, values, form):
+        if form is list:
+            return values
+        return laid_out(np.array(values, form), self.tape.pick(["plain", "strided", "reversed", "unaligned"]))
+
     @step
     def select(self):
-        """By indices or by a mask: slots, whatever there was."""
+        """Slots, whatever there was."""
         seq, model = self.pair()
-        if self.tape.chance(2):
-            mask = np.array([bool(self.tape.below(2)) for _ in model], bool)
-            self.add(seq[mask], [one for one, chosen in zip(model, mask, strict=True) if chosen])
-        elif model:
-            n = len(model)
-            order = [self.tape.between(-n, n - 1) for _ in range(self.tape.below(6))]
-            self.add(seq[np.array(order, int)], [model[i] for i in order])
+        positions, key = self.selection(model)
+        if self.tape.chance(3) and len(key) and type(key[0]) not in (bool, np.bool_):
+            self.add(seq.__getitems__(key), [model[i] for i in positions])
+        else:
+            self.add(seq[key], [model[i] for i in positions])
 
     @step
     def delete_selected(self):
         seq, model = self.pair()
-        mask = np.array([not self.tape.chance(4) for _ in model], bool)
-        del seq[~mask]
-        model[:] = [one for one, stays in zip(model, mask, strict=True) if stays]
+        positions, key = self.selection(model)
+        del seq[key]
+        model[:] = [one for i, one in enumerate(model) if i not in positions]
+
+    @step
+    def set_selected(self):
+        """To arrays, or to elements of a sequence, this one too."""
+        seq, model = self.pair()
+        positions, key = self.selection(model)
+        source, shown = self.pair()
+        if shown and self.tape.chance(2):
+            chosen = [self.tape.below(len(shown)) for _ in positions]
+            news, expected = source[chosen], [shown[i] for i in chosen]
+        else:
+            pairs = [self.tensor() for _ in positions]
+            expected = [one for _, one in pairs]
+            news = self.tape.pick([list, tuple, iter])([array for array, _ in pairs])
+        seq[key] = news
+        for i, one in zip(positions, expected, strict=True):
+            model[i] = one
+
+    @step
+    def select_wrongly(self):
+        """Indices outside, and another number of tensors, change nothing."""
+        seq, model = self.pair()
+        positions, key = self.selection(model)
+        n = len(model)
+        outside = [*positions, self.tape.pick([n, -n - 1, 10**6])]
+        assert raised(IndexError, operator.getitem, seq, outside)
+        assert raised(IndexError, operator.delitem, seq, outside)
+        tensors = [self.tape.array(self.name) for _ in positions]
+        more = [*tensors, self.tape.array(self.name)]
+        assert raised(IndexError, operator.setitem, seq, outside, more)
+        assert raised(ValueError, operator.setitem, seq, key, more)
+        if tensors:
+            assert raised(ValueError, operator.setitem, seq, key, tensors[1:])
+
+    @step
+    def move(self):
+        """An element of one sequence into another, or the same one."""
+        (seq, model), (seq2, model2) = self.pair(), self.pair()
+        if model and len(model2) < LONGEST:
+            at, to = self.tape.below(len(model)), self.tape.below(len(model2) + 1)
+            seq2.insert(to, seq[at])
+            model2.insert(to, model[at])
 
     @step
     def split_long(self):
@@ -427,6 +483,15 @@ class Script(Pairs):
         else:
             assert not failed
             assert bits(got[0]) == bits(expected)
+
+    @step
+    def measure(self):
+        seq, model = self.pair()
+        if all(one.ndim for one in model):
+            assert seq.lengths().tolist() == [len(one) for one in model]
+            assert seq.offsets().tolist() == [0, *itertools.accumulate(map(len, model))]
+            if len({one.shape[1:] for one in model}) == 1:
+                assert bits(seq.values()) == bits(np.concatenate(model))
 
     @step
     def begin_iterator(self):

@@ -18,9 +18,6 @@ TURN = """
     }
 """
 # The same, but only the run tells how many iterations there are: nothing is known of a product.
-TURN_COMPUTED = TURN.replace(
-    "t = Loop (n,", "one = Constant <value = int64 {1}> () m = Mul (n, one) t = Loop (m,"
-)
 # Rows of a tensor, doubled, go into a list: at the end, or where POSITION says.
 COLLECT = """
     collect (float[N, 2] x, seq(float[]) s, int64 n, int64 position) => (seq(float[]) t) {

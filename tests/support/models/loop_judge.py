@@ -1,7 +1,7 @@
 """Random loops before and after `lower`: what differs, from the command line as often as one likes.
 
     export PYTHONPATH=.:tests
-    python -m support.models.loop_judge --count 5000    # each kind of failure, with its smallest model
+    python -m support.models.loop_judge --count 5000    # what fails
     python -m support.models.loop_judge --only reshape  # bodies of an operator or two, of that function
     python -m support.models.loop_judge --seed 1234     # one model, both texts, and what each gave
 
@@ -9,10 +9,7 @@ Judge is onnxruntime with the model as it was, and where that fails, the session
 """
 
 import argparse
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -20,7 +17,7 @@ import onnx
 import onnxruntime
 from support.models.loop_lists import a_model
 from support.models.loop_operators import OPERATORS
-from support.models.loop_reduction import nodes_of, prune, smaller_ones
+from support.models.loop_pruning import nodes_of, prune
 from support.models.ragged_io import HAS_RAGGED_IO, kinds_of, ragged_feed, ragged_results
 from support.models.sessions import in_steps
 
@@ -222,91 +219,15 @@ class Case:
                 return re.sub(r"\(.*", "", wrong), f"{one.name}: {wrong}\n{a!r}\nnot\n{b!r}"
         return None
 
-    def reduced(self, kind, tries=400):
-        """The model with everything taken away that this kind of failure doesn't need."""
-        model, tried = self.model, 0
-        again = True
-        while again:
-            again = False
-            for smaller in smaller_ones(model):
-                tried += 1
-                if tried > tries:
-                    return model
-                if any(one == kind for one, _ in quietly(self.findings, smaller)):
-                    model, again = smaller, True
-                    break
-        return model
 
-
-def quietly(call, *arguments):
-    try:
-        return call(*arguments)
-    except Exception:
-        return []
-
-
-def work(first, count, is_reduced, only):
-    """Look at models of these seeds, and print a line of JSON for each; the parent reads them."""
+def search(first, count, only=None):
+    """Look at models of these seeds, and print what fails; the last seed is of one that ends the process."""
+    counted = Counter()
     for seed in range(first, first + count):
-        print(json.dumps({"at": seed}), flush=True)
-        counted = Counter()
-        try:
-            case = Case(seed, only)
-            found = case.findings(count=counted)
-        except Exception as error:
-            found = [(f"judge: {type(error).__name__}", str(error))]
-            is_here = False
-        else:
-            is_here = is_reduced
-        seen = {}
-        for kind, words in found:
-            seen.setdefault(kind, words)
-        for kind, words in seen.items():
-            text = onnx.printer.to_text(case.reduced(kind)) if is_here else ""
-            print(json.dumps({"seed": seed, "kind": kind, "words": words[:1500], "text": text}), flush=True)
-        print(json.dumps({"count": counted}), flush=True)
-
-
-def signature(found):
-    """What failures of one cause have in common: kind, words without names, operators that are left."""
-    words = re.sub(r"'[^']*'|[A-Za-z_]*\d+[\d/]*", "#", found["words"].split("\n")[0])[:80]
-    operators = sorted(set(re.findall(r"= ([A-Z]\w+)", found["text"])) - {"Constant", "Identity", "Loop"})
-    if found["kind"].endswith(("numbers", "no error", "shape ")):
-        words = ""
-    return found["kind"], words, " ".join(operators)
-
-
-def search(first, count, is_reduced=True, only=None, most=20):
-    """Run models in a process of their own, again from the next where one ends it, and print what fails."""
-    at, end, failures, total = first, first + count, [], Counter()
-    while at < end:
-        command = [sys.executable, "-m", "support.models.loop_judge", "--work"]
-        command += ["--first", str(at), "--count", str(end - at)]
-        command += [] if is_reduced else ["--whole"]
-        command += ["--only", only] if only else []
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
-            for line in child.stdout:
-                said = json.loads(line) if line.startswith("{") else {}
-                at = said.get("at", at)
-                if "kind" in said:
-                    failures.append(said)
-                    print(f"seed {said['seed']}: {said['kind']} {said['words'][:100]!r}", flush=True)
-                total.update(said.get("count", {}))
-        if child.returncode:
-            failures.append(
-                {"seed": at, "kind": "the process ends", "words": str(child.returncode), "text": ""}
-            )
-            print(f"seed {at}: the process ends ({child.returncode})", flush=True)
-        at += 1
-    kinds = {}
-    for one in failures:
-        kinds.setdefault(signature(one), []).append(one)
-    for kind, ones in sorted(kinds.items(), key=lambda pair: -len(pair[1]))[:most]:
-        least = min(ones, key=lambda one: len(one["text"]))
-        print(f"\n{'=' * 100}\n{len(ones)} times {kind[0]}; seeds {[one['seed'] for one in ones][:10]}")
-        print(f"{least['words']}\nseed {least['seed']}:\n{least['text']}")
-    print(f"\n{count} models, {len(failures)} failures of {len(kinds)} kinds; {dict(total)}")
-    return failures
+        print(f"seed {seed}", end="\r", flush=True)
+        for kind, words in Case(seed, only).findings(count=counted):
+            print(f"seed {seed}: {kind} {words[:100]!r}", flush=True)
+    print(f"{count} models: {dict(counted)}")
 
 
 def show(seed, only=None):
@@ -333,15 +254,11 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--only", choices=sorted({one.__name__ for one in OPERATORS}), help="in bodies")
-    parser.add_argument("--whole", action="store_true", help="don't make failing models smaller")
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.seed is not None:
         show(given.seed, given.only)
-    elif given.work:
-        work(given.first, given.count, not given.whole, given.only)
     else:
-        search(given.first, given.count, not given.whole, given.only)
+        search(given.first, given.count, given.only)
 
 
 if __name__ == "__main__":

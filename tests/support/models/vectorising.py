@@ -136,16 +136,6 @@ def takes_first(result, feeds):
     return [bool(running.run([choice.input[0]], feed)[0]) for feed in feeds]
 
 
-def branches_of(result):
-    """The branches of a lowered model's one If, as sets of operators in all depths."""
-    (choice,) = (node for node in result.graph.node if node.op_type == "If")
-    graphs = {one.name: one.g for one in choice.attribute}
-    return [
-        {node.op_type for node in all_nodes(onnx.helper.make_model(graphs[name]))}
-        for name in ("then_branch", "else_branch")
-    ]
-
-
 def vectorised(model, packs=False):
     """A model with its loops as operators, valid and with the same face, and the notes on its loops."""
     done = []

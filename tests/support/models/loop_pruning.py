@@ -1,7 +1,4 @@
-"""Smaller models out of large ones: without what nothing reads, or with a node less."""
-
-import onnx
-from onnx import helper
+"""Models without what nothing reads."""
 
 
 def nodes_of(graph):
@@ -67,38 +64,3 @@ def needed(body, k):
                 names |= {name for inner in nodes_of(graph) for name in inner.input}
                 names |= {one.name for one in graph.output}
     return names
-
-
-def smaller_ones(model):
-    """Models with an output or a node less."""
-
-    def copy():
-        other = onnx.ModelProto()
-        other.CopyFrom(model)
-        return other
-
-    for k in range(len(model.graph.output)):
-        if len(model.graph.output) > 1:
-            other = copy()
-            del other.graph.output[k]
-            prune(other)
-            yield other
-    ngraphs = len(list(graphs_of(model.graph)))
-    for g in range(ngraphs):
-        for k in reversed(range(len(list(graphs_of(model.graph))[g].node))):
-            node = list(graphs_of(model.graph))[g].node[k]
-            for name in [one for one in dict.fromkeys(node.input) if one][:3]:
-                other = copy()
-                graph = list(graphs_of(other.graph))[g]
-                if {one.name for one in graph.output} & set(node.output):
-                    graph.node[k].CopyFrom(helper.make_node("Identity", [name], [node.output[0]]))
-                    if node.op_type == "Identity" or len(node.output) > 1:
-                        continue
-                else:
-                    del graph.node[k]
-                    for one in nodes_of(other.graph):
-                        for j, read in enumerate(one.input):
-                            if read in node.output:
-                                one.input[j] = name
-                prune(other)
-                yield other
