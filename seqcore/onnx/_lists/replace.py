@@ -26,8 +26,8 @@ from seqcore.onnx._model.types import join
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._rewrite.prune import prune, read_names
 
-# Which lists are replaced: those of which a view is enough; those outside of loops, of elements of one shape,
-# where an edit that copies them all takes no longer; or all.
+# Which lists are replaced: those for which a view is enough; those outside of loops, with elements of one
+# shape, where an edit that copies them all takes no longer; or all.
 VIEWS, OUTSIDE, ALL = "views", "outside", "all"
 
 
