@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "code_links",
+    "drawn",
     "stub_signatures",
 ]
 exclude_patterns = ["_ext"]

@@ -1,4 +1,4 @@
-"""What a module needs of those above it: one table, each name imported at its first use."""
+"""Functions and classes above the modules that need them: one table, each imported at its first use."""
 
 from functools import cache
 from importlib import import_module

@@ -9,7 +9,7 @@ from support.surface import public_names
 
 import seqcore
 
-for needed in ("sphinx", "myst_parser", "furo", "onnx", "onnxruntime"):
+for needed in ("sphinx", "myst_parser", "furo", "matplotlib", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
 
 # Words that a recipe is searched by.
