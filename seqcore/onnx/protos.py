@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, overload
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 from onnx import SequenceProto
 
 from seqcore._arguments.shown import add_note, got, shown
@@ -162,7 +163,7 @@ def _read(proto, dtype):
 
 def _check_message(proto):
     kind = proto.elem_type
-    if _has_unknown_fields(proto):
+    if len(UnknownFieldSet(proto)):
         raise ValueError("the message has unknown fields: it is not a SequenceProto, or it is damaged")
     if kind not in SequenceProto.DataType.values():
         raise ValueError(f"the SequenceProto has elem_type {kind}, which ONNX doesn't define")
@@ -176,14 +177,6 @@ def _check_message(proto):
     present = [field for field in _OTHER_VALUES if len(getattr(proto, field))]
     if present:
         raise ValueError(f"the SequenceProto has elem_type tensor, but also {' and '.join(present)}")
-
-
-def _has_unknown_fields(proto):
-    try:
-        from google.protobuf.unknown_fields import UnknownFieldSet
-    except ImportError:  # protobuf before 4.22
-        return len(proto.UnknownFields()) > 0
-    return len(UnknownFieldSet(proto)) > 0
 
 
 # Tensors out of ONNX's messages, with nothing taken on trust, and into them.

@@ -12,9 +12,9 @@ from support.models.sessions import by_reference, f32, i64, model
 import seqcore as sq
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import ragged_model
-from seqcore.onnx._thresholds import LONG_FOR_LOOPS
+from seqcore.onnx._thresholds import MOST_TO_CONVERT
 
-LONG = LONG_FOR_LOOPS + 1
+LONG = MOST_TO_CONVERT + 1
 EACH = """
     each (seq({kind}) s, {number} k) => (seq({result}) t, int64 n) <bool yes = {{1}}> {{
         n = SequenceLength (s)

@@ -211,11 +211,8 @@ class TestWhatStays:
     @pytest.mark.parametrize(
         ("insert", "why"),
         [
-            ("t = SequenceInsert(s, e, i)", "inserts into the list 's' elsewhere than at its ends"),
-            (
-                "h = SequenceInsert(s, e) t = SequenceInsert(h, e)",
-                "carries the list 's' from one iteration to the next",
-            ),
+            ("k = Shape(e) t = SequenceInsert(s, e, k)", ": it inserts into it elsewhere than at an end"),
+            ("h = SequenceInsert(s, e) t = SequenceInsert(h, e)", ""),
         ],
     )
     def test_lists_that_are_more_than_appended_to(self, insert, why):
@@ -224,7 +221,9 @@ class TestWhatStays:
         text = appending("e = Expand(w, a)", after, "int64 p, float[?] y", "float[?]", **types)
         text = text.replace("t = SequenceInsert(s, e)", insert)
         _, notes = vectorised(parse(text))
-        assert [note.why_not for note in notes] == [why]
+        assert [note.why_not for note in notes] == [
+            f"carries the list 's' from one iteration to the next{why}"
+        ]
 
     def test_a_loop_in_a_loop(self):
         inner = """h = Loop(three, yes) <body = d (int64 j, bool d) => (bool d2, float q) {

@@ -144,8 +144,9 @@ class TestLists:
 
 
 class TestFront:
-    """An insert at the front of each iteration is an append, read backwards."""
+    """An insert at the front of each iteration is an append, read backwards; at its number an append."""
 
+    @pytest.mark.parametrize("position", ["front", "i", "length"])
     @pytest.mark.parametrize("is_small", [False, True])
     @pytest.mark.parametrize(
         ("after", "out"),
@@ -156,11 +157,12 @@ class TestFront:
             ("y = Identity(l)", "seq(float[?, 3]) y"),
         ],
     )
-    def test_of_several_lengths(self, after, out, is_small, request):
+    def test_of_several_lengths(self, after, out, is_small, position, request):
         if is_small:
             request.getfixturevalue("small")
         text = appending(f"{PART} e = Neg(p)", after, out, "float[?, 3]", **ENDS, w="float[12, 3]")
-        text = text.replace("SequenceInsert(s, e)", "SequenceInsert(s, e, front)")
+        text = text.replace("SequenceInsert(s, e)", f"SequenceInsert(s, e, {position})")
+        text = text.replace("t = Sequence", "length = SequenceLength(s) t = Sequence")
         text = text.replace("bool yes = {1}", "bool yes = {1}, int64 front = {0}")
         check_list(text, feeds_of_parts(w="float[12, 3]"))
 

@@ -53,7 +53,7 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import FEW, HEAVY, LONG_FOR_LOOPS, RUNS_AS_GIVEN
+from seqcore.onnx._thresholds import FEW, HEAVY, MOST_TO_CONVERT, RUNS_AS_GIVEN
 
 
 class Engines:
@@ -214,16 +214,15 @@ class Compiled:
                 candidates.insert(0, lowered_whole)
             else:
                 candidates.append(lowered_whole)
-                is_vectorised = any(note.is_vectorised for note in self.loops)
-                if is_vectorised or not has_lists_inside(lowered):
+                if any(note.is_vectorised for note in self.loops) or not has_lists_inside(lowered):
                     # No list is left in its loops, or only in those for large iterations: it is quick.
-                    first = candidates[0] = self._up_to(FEW if is_vectorised else LONG_FOR_LOOPS, first)
+                    first = candidates[0] = self._up_to(FEW, first)
                     second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))
         whole = next((one for one in candidates if one.get() is not None), candidates[0])
         ragged = RaggedTier("ragged", lambda: self._made_ragged(given))
         is_nested = has_nested_lists(given)
         if (self.interface.has_sequences or is_nested) and ragged.get() is not None:
-            yield whole if is_nested else self._up_to(LONG_FOR_LOOPS, whole)
+            yield whole if is_nested else self._up_to(MOST_TO_CONVERT, whole)
             yield ragged
             return
         yield whole

@@ -51,7 +51,7 @@ class Elements(Representation):
         self.element_type = prepared.element_number(name)
         if source is None:
             self.parts, self.count, self.is_static = list(parts), len(parts), not is_carried
-            # What is known of a carried list is all that is known of each element.
+            # The type of a carried list is all that is known of each element.
             self._own: dict[str, Shape] = dict.fromkeys(parts, prepared.shape(name)) if is_carried else {}
         else:
             start, stop, new = edit
@@ -62,7 +62,7 @@ class Elements(Representation):
 
     @functools.cached_property
     def parts(self) -> list[str]:
-        """The names of the elements. Of a chain of edits only those lists are made that are asked for."""
+        """The names of the elements, worked out when they are asked for: edits cost no copies before."""
         edits, form = [], self
         while "parts" not in form.__dict__ and form._source is not None:
             edits.append(form._edit)
@@ -154,7 +154,7 @@ class Elements(Representation):
     def join(self, nodes, axis, stacks, out):
         parts = list(self.parts)
         kept = self._kept_axes(axis, stacks)
-        differing = [k for k in kept if len(lengths := {*self._lengths(k)}) > 1 or None in lengths]
+        differing = [k for k in kept if len(found := {*self._lengths(k)}) > 1 or None in found]
         if differing and len(parts) > 1:
             # onnxruntime's Concat passes by empty tensors, of whatever lengths.
             places = nodes.constant(differing)

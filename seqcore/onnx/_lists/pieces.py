@@ -58,7 +58,7 @@ class Pieces(Representation):
         lengths = self.known_lengths()
         if lengths is None or self.element_type not in _SPLIT_TYPES:
             return
-        picked = set()
+        picked: set[int] = set()
         for node, _ in prepared.readers[name]:
             if node is None or node.is_op("Loop"):
                 picked.update(range(len(lengths)))  # see `carried`

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import reduce
+from itertools import chain
 from typing import Any
 
 from seqcore.onnx._lists.elements import carried_lists
@@ -25,8 +26,8 @@ from seqcore.onnx._model.types import join
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._rewrite.prune import prune, read_names
 
-# Which lists are replaced: those of which a view is enough; those outside of loops, of elements of one shape,
-# where an edit that copies them all takes no longer; or all.
+# Which lists are replaced: those for which a view is enough; those outside of loops, with elements of one
+# shape, where an edit that copies them all takes no longer; or all.
 VIEWS, OUTSIDE, ALL = "views", "outside", "all"
 
 
@@ -51,9 +52,9 @@ def replace_lists(
     (dict of str to str, dict of str to str)
         What became of those that are gone, and why others stay.
     """
-    read = read_names(model)
     chosen = _Views(prepared, builder) if which == VIEWS else _PackedLists(prepared, builder, which)
-    chosen.decline(read)
+    if chosen.forms:
+        chosen.decline(read := read_names(model))
     if chosen.forms:
         _write(model, prepared, builder, chosen, read)
         builder.apply()
@@ -71,8 +72,8 @@ class _Chosen:
         The lists that stay if one does.
     reasons : dict of str to str
         Why others stay.
-    restored : set of str
-        The lists that are made again of their representations.
+    restored : dict of str to Representation
+        The lists that are made again of representations, for who reads them as lists.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -80,15 +81,15 @@ class _Chosen:
         self.forms: dict[str, Any] = {}
         self.groups: dict[str, list[str]] = {}
         self.reasons: dict[str, str] = {}
-        self.restored: set[str] = set()
+        self.restored: dict[str, Any] = {}
         self._linked: dict[str, list[tuple[str, Node]]] = defaultdict(list)
-        for node in prepared.model.graph.all_nodes():
-            for one, other in record_of(node).continues(node) if node.graphs else ():
-                self._linked[one].append((other, node))
-                self._linked[other].append((one, node))
 
     def decline(self, read: set[str]) -> None:
         """Have those lists stay that can't go, until all others can. Edits come after what they edit."""
+        for node in self._prepared.model.graph.all_nodes():
+            for one, other in record_of(node).continues(node) if node.graphs else ():
+                self._linked[one].append((other, node))
+                self._linked[other].append((one, node))
         while left := list(reversed(self.forms)):
             for name in left:
                 if name in self.forms and (why := self._why_not(name, read)):
@@ -103,27 +104,19 @@ class _Chosen:
         prepared = self._prepared
         if name in prepared.model.graph.inputs:
             return "it is an input of the model"
-        for other, node in self._linked.get(name, ()):
-            if other not in self.forms:
-                return f"'{node.name}' {record_of(node).verb}"
-        for node, graph in self.concerned(name):
+        for other, owner in self._linked.get(name, ()):
+            if other not in self.forms and not (other in self.restored and other in owner.outputs):
+                return f"'{owner.name}' {record_of(owner).verb}"
+        concerned = [*prepared.readers[name], prepared.producers.get(name, (None, None))]
+        for node, graph in concerned:
             if node is not None:
                 if why := record_of(node).why_not_lowered(node, self.forms, prepared, read):
                     return why
-            elif graph is prepared.model.graph:
+            elif graph is prepared.model.graph and name not in self.restored:
                 return "the model returns it"
-            elif name not in self._linked:
+            elif graph not in (None, prepared.model.graph) and name not in self._linked:
                 return "a graph inside returns it"
         return ""
-
-    def gone(self) -> set[str]:
-        """Return the lists of which nothing is read any more."""
-        return {*self.forms}
-
-    def concerned(self, name: str) -> list[tuple[Node | None, Graph]]:
-        """Return the nodes that have to do without a list, and their graphs; None for a graph's output."""
-        maker = self._prepared.producers.get(name)
-        return [*self._prepared.readers[name], *([] if maker is None else [maker])]
 
 
 class _Views(_Chosen):
@@ -133,12 +126,13 @@ class _Views(_Chosen):
         super().__init__(prepared)
         for node in prepared.model.graph.all_nodes():
             if node.is_op("Loop", "If"):
-                carried = carried_lists(node, prepared, builder)
-                self.forms |= carried
-                if node in prepared.model.graph.nodes:
-                    self.restored.update(name for name in node.outputs if name in carried)
+                # Outside of other loops, who reads it as a list gets it made once, of its elements.
+                is_outside = node in prepared.model.graph.nodes
+                for name, carried in carried_lists(node, prepared, builder).items():
+                    restores = is_outside and name in node.outputs
+                    (self.restored if restores else self.forms)[name] = carried
         for name, (node, _) in prepared.producers.items():
-            if name not in self.forms and prepared.is_sequence(name):
+            if not (name in self.forms or name in self.restored) and prepared.is_sequence(name):
                 try:
                     form = record_of(node).represent(node, self.forms, prepared)
                 except Declined as why:
@@ -146,14 +140,6 @@ class _Views(_Chosen):
                 else:
                     if form is not None:
                         self.forms[name] = form
-
-    # What a loop outside of others carries is made once, of its elements, for those who read it.
-
-    def gone(self):
-        return self.forms.keys() - self.restored
-
-    def concerned(self, name):
-        return [] if name in self.restored else super().concerned(name)
 
 
 class _PackedLists(_Chosen):
@@ -165,22 +151,18 @@ class _PackedLists(_Chosen):
         repeated = _repeated(graph) if which == OUTSIDE else set()
         for names in _families(prepared):
             type_ = reduce(join, (prepared.type(name) for name in names))
-            if which == OUTSIDE:
-                if not (are_rows(type_.shape) and repeated.isdisjoint(names)):
-                    continue
-                if any(_is_edited(prepared.producer(name)) for name in names):
-                    self.restored.update(name for name in names if name in graph.outputs)
+            if which == OUTSIDE and not (are_rows(type_.shape) and repeated.isdisjoint(names)):
+                continue
             if not type_.number or type_.shape is None:
                 what = "rank" if type_.number else "type"
                 self.reasons |= dict.fromkeys(names, f"the {what} of its elements is not known")
                 continue
             self.groups |= dict.fromkeys(names, names)
+            pays = which == OUTSIDE and any(_is_edited(prepared.producer(name)) for name in names)
             for name in names:
                 self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder)
-
-    def concerned(self, name):
-        found = super().concerned(name)
-        return [one for one in found if one[0] is not None] if name in self.restored else found
+                if pays and name in graph.outputs:
+                    self.restored[name] = self.forms[name]
 
 
 def _families(prepared: Prepared) -> list[list[str]]:
@@ -217,27 +199,34 @@ def _is_edited(maker: Node | None) -> bool:
 def _write(model: Model, prepared: Prepared, builder: Builder, chosen: _Chosen, read: set[str]) -> None:
     """Put the representations in the places of their lists."""
     forms = chosen.forms
+    restored = {
+        name: form
+        for name, form in chosen.restored.items()
+        if name in forms or (name in prepared.origins and forms.keys() >= {*prepared.origins[name]})
+    }
     fronts: dict[str, list[Node]] = defaultdict(list)
     for name, form in forms.items():
         form.plan(name, prepared, read)
         maker = prepared.producer(name)
         form.prepare(Nodes(builder, name, fronts[name]) if maker is None else builder.after(maker))
-        if maker is not None and name in chosen.restored:
-            form.restore(builder.after(maker), name)
-    gone = chosen.gone()
+    for name, form in restored.items():
+        form.restore(builder.after(prepared.producers[name][0]), name)
+    given = restored | forms
     for graph in list(model.graph.all_graphs()):
         for node in graph.nodes:
-            names = (*node.inputs, *node.outputs)
-            if node.graphs and not forms.keys().isdisjoint(names):
+            if node.graphs:
                 before = builder.before(node)
-                node.inputs = _tensors(node.inputs, forms, before)
-                node.outputs = [one for name in node.outputs for one in _parts(name, forms)]
-            elif not node.graphs and not gone.isdisjoint(names):
-                is_read = any(name in read for name in node.outputs)
-                nodes = builder.instead(node, declares=is_read or not record_of(node).only_reads)
-                made = forms.get(node.outputs[0])
-                if made is None or isinstance(made, Packed):  # nothing has to be made for a view
-                    record_of(node).lower(node, forms, nodes, prepared, is_read)
+                inputs = [forms[name].carried(before) if name in forms else [name] for name in node.inputs]
+                outputs = [given[name].parts if name in given else [name] for name in node.outputs]
+                node.inputs, node.outputs = list(chain(*inputs)), list(chain(*outputs))
+                continue
+            if forms.keys().isdisjoint((*node.inputs, *node.outputs)):
+                continue
+            is_read = any(name in read for name in node.outputs)
+            nodes = builder.instead(node, declares=is_read or not record_of(node).only_reads)
+            made = forms.get(node.outputs[0])
+            if made is None or isinstance(made, Packed):  # nothing has to be made for a view
+                record_of(node).lower(node, forms, nodes, prepared, is_read)
         if graph is not model.graph:
             _write_ends(graph, forms, fronts, prepared, builder)
 
@@ -274,11 +263,3 @@ def _own(form: Any, graph: Graph, others: list[str], end: Nodes) -> list[str]:
     for name in tensors:
         found.append(name if name in made and name not in found else end.op("Identity", name))
     return found
-
-
-def _parts(name: str, forms: dict[str, Any]) -> list[str]:
-    return forms[name].parts if name in forms else [name]
-
-
-def _tensors(names: list[str], forms: dict[str, Any], nodes: Nodes) -> list[str]:
-    return [one for name in names for one in (forms[name].carried(nodes) if name in forms else [name])]

@@ -122,7 +122,8 @@ def lower_prepared(
     whole_maps = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, whole_maps, packs, vectorises, target != "portable")
+        trial = _Trial(known, whole_maps, packs, has_checks=target != "portable")
+        trial.run(vectorises)
         if is_fixed or unroll:
             known, became = unroll_loops(known, trial.loops_left(), unroll)
             unrolled |= became
@@ -207,7 +208,6 @@ class _Trial:
         known: Prepared,
         whole_maps: set[str],
         packs: bool,
-        vectorises: bool,
         has_checks: bool,
     ) -> None:
         self._known, self._packs = known, packs
@@ -217,75 +217,68 @@ class _Trial:
         self.loops: list[LoopNote] = []
         self._settled: set[str] = set()
         self._why_carried: dict[str, str] = {}
-        model = known.model.copy()
-        builder = Builder(model, has_checks=has_checks)
+        self._model = known.model.copy()
+        self._builder = Builder(self._model, has_checks=has_checks)
         # The copy's nodes are others, but its names are the same.
-        self._written = write_out_maps(model, known, builder, whole_maps)
-        self.prepared = known.again(model, is_same=not self._written)
-        self._lower_all(model, builder)
-        outer = {node.name for node in model.graph.nodes}
+        self._written = write_out_maps(self._model, known, self._builder, whole_maps)
+        self.prepared = known.again(self._model, is_same=not self._written)
+
+    def run(self, vectorises: bool) -> None:
+        """Lower the model as far as that goes, with loops vectorized or not."""
+        self._lower_all()
+        outer = {node.name for node in self._model.graph.nodes}
         # A loop that is one operator may leave pieces where there was a list, and so free others; and one
         # inside of another frees that.
-        while vectorises and (done := self._vectorise(model, builder, packs)):
-            if not self._lower_all(model, builder) and done <= outer:
+        while vectorises and (done := self._vectorise()):
+            if not self._lower_all() and done <= outer:
                 break
-            outer = {node.name for node in model.graph.nodes}
-        if packs:
-            self._make_portable(model, builder)
+            outer = {node.name for node in self._model.graph.nodes}
+        if self._packs and self._has_lists():
+            if prune(self._model):
+                self.prepared = self._known.again(self._model)
+            self._replace(ALL)
 
     def _left(self) -> set[str]:
         """Return the names of what operators on sequences make that are left."""
         nodes = self.prepared.model.graph.all_nodes()
         return {name for node in nodes if record_of(node).is_of_lists for name in node.outputs}
 
-    def _lower_all(self, model: Model, builder: Builder) -> bool:
+    def _lower_all(self) -> bool:
         """Lower what can be until nothing changes; return whether there was something."""
         has_changed = False
-        while self._has_lists() and (
-            self._accumulate(model, builder)
-            or self._replace(model, builder, VIEWS)
-            or self._replace(model, builder, OUTSIDE)
-        ):
+        while self._has_lists() and (self._accumulate() or self._replace(VIEWS) or self._replace(OUTSIDE)):
             has_changed = True
         return has_changed
 
-    def _accumulate(self, model: Model, builder: Builder) -> bool:
+    def _accumulate(self) -> bool:
         """Make scan outputs of lists in loops; return whether there was one."""
-        replaced, self._why_carried = accumulate_lists(model, self.prepared, builder)
-        return self._is_done(model, replaced)
+        replaced, self._why_carried = accumulate_lists(self._model, self.prepared, self._builder)
+        return self._is_done(replaced)
 
-    def _is_done(self, model: Model, replaced: dict[str, str]) -> bool:
+    def _is_done(self, replaced: dict[str, str]) -> bool:
         """Note what became of sequences; return whether there was one."""
         self.replaced = replaced | self.replaced
         if replaced:
-            self.prepared = self._known.again(model)
+            self.prepared = self._known.again(self._model)
         return bool(replaced)
 
-    def _replace(self, model: Model, builder: Builder, which: str) -> bool:
+    def _replace(self, which: str) -> bool:
         """Replace lists by tensors; return whether there was one."""
-        replaced, reasons = replace_lists(model, self.prepared, builder, which)
+        replaced, reasons = replace_lists(self._model, self.prepared, self._builder, which)
         if which != VIEWS:
             self.packed |= replaced
         if which != OUTSIDE:
             self.reasons = reasons if which == ALL else reasons | self._why_carried
-        return self._is_done(model, replaced)
+        return self._is_done(replaced)
 
-    def _make_portable(self, model: Model, builder: Builder) -> None:
-        """Pack the lists that are left, for runtimes without sequences."""
-        known = self._known
-        if self._has_lists():
-            if prune(model):
-                self.prepared = known.again(model)
-            self._replace(model, builder, ALL)
-
-    def _vectorise(self, model: Model, builder: Builder, is_portable: bool) -> set[str]:
+    def _vectorise(self) -> set[str]:
         """Make one operator of each loop where that goes; return which these were."""
-        notes = vectorise_loops(model, self.prepared, builder, self._settled, is_portable)
+        notes = vectorise_loops(self._model, self.prepared, self._builder, self._settled, self._packs)
         done = [note for note in notes if note.is_vectorised]
         self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
         if done:
-            prune(model)
-            self.prepared = self._known.again(model)
+            prune(self._model)
+            self.prepared = self._known.again(self._model)
         return {note.loop for note in done}
 
     def _has_lists(self) -> bool:

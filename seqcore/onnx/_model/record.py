@@ -142,8 +142,8 @@ class Operator:
     ) -> str:
         """Return why it can't do with tensors in place of its sequences, "" where it can.
 
-        `read` has the names of values that are read, not only their shapes. Of a node with graphs that can,
-        the tensors take the places of the sequences.
+        `read` has the names of values that are read, not only their shapes. If a node with graphs can, the
+        tensors take the places of its sequences.
         """
         return f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
 

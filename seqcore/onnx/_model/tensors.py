@@ -104,13 +104,6 @@ def from_sparse_tensor_proto(proto: onnx.SparseTensorProto) -> np.ndarray:
 
 
 def _from_tensor_proto(proto: TensorProto) -> np.ndarray:
-    if proto.data_type == TensorProto.BFLOAT16:
-        # onnx gives float32 here before its version 1.19.
-        if proto.HasField("raw_data"):
-            bits = np.frombuffer(proto.raw_data, np.uint16)
-        else:
-            bits = np.array(proto.int32_data, np.uint16)
-        return bits.view(element_type("bfloat16")).reshape(tuple(proto.dims))
     array = numpy_helper.to_array(proto)
     if proto.data_type == TensorProto.STRING:
         strings = np.empty(array.shape, object)

@@ -79,7 +79,8 @@ class ToTensors(Operator):
         if isinstance(form, Nothing):
             give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
         elif isinstance(form, Numbers):
-            give_numbers(nodes, *form.parts, layout, node.outputs)
+            values, extents = form.parts
+            give_numbers(nodes, values, extents, layout, node.outputs)
         else:
             give_rows(nodes, form.stacked(nodes), layout, node.outputs)
 

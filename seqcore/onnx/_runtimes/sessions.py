@@ -127,12 +127,11 @@ class Sessions:
     def _with_weights(self, model: ModelProto, weights: Weights, options: Any) -> ModelProto:
         """Let a session find the weights of a model; return the model, with them where it can't be told.
 
-        The user's options can't be copied, and stay as they are. Old ones take no buffers.
+        The user's options can't be copied, and stay as they are.
         """
         if not any(one.external_data for one in model.graph.initializer):
             return model
-        can_be_told = self.sess_options is None and hasattr(options, _IN_MEMORY)
-        if not can_be_told and weights.nbytes < _MOST_NBYTES:
+        if self.sess_options is not None and weights.nbytes < _MOST_NBYTES:
             return weights.fill(model)
         folder, buffers = weights.for_onnxruntime(model)
         if folder:
@@ -145,7 +144,6 @@ class Sessions:
 
 # Protobuf's limit, minus room for everything except tensors.
 _MOST_NBYTES = (1 << 31) - (1 << 24)
-_IN_MEMORY = "add_external_initializers_from_files_in_memory"
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._lists.trace import Trace
 from seqcore.onnx._model.graph import Node, reads_of
-from seqcore.onnx._model.loop_parts import parts_of
-from seqcore.onnx._model.positions import position_of
+from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of
@@ -211,24 +211,25 @@ def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
     """
     parts = parts_of(loop)
     found = []
-    for k, (state, result) in enumerate(zip(parts.states, parts.next_states, strict=True)):
+    for k, state in enumerate(parts.states):
         if prepared.is_tensor(state):
             continue
-        start, insert = prepared.producer(parts.initial[k]), prepared.producer(result)
-        is_append = insert is not None and insert.is_op("SequenceInsert") and insert.inputs[0] == state
-        if start is None or not start.is_op("SequenceEmpty") or insert is None or not is_append:
-            raise Declined(f"carries the list '{state}' from one iteration to the next")
-        counts = []
-        for name, more in ((state, 0), (result, 1)):
-            for reader, graph in prepared.readers[name]:
-                if reader is not None and reader.is_op("SequenceLength") and graph is loop.body:
-                    counts.append((reader, more))
-                elif reader is not insert and not (reader is None and name == result):
-                    raise Declined(f"reads the list '{state}' on the way")
-        at_front = bool(insert.input(2)) and position_of(prepared, insert.inputs[2]).value == 0
-        if insert not in loop.body.nodes or (insert.input(2) and not at_front):
-            raise Declined(f"inserts into the list '{state}' elsewhere than at its ends")
-        found.append(AppendedList(k, insert.inputs[1], insert, counts, at_front))
+        why = f"carries the list '{state}' from one iteration to the next"
+        start, insert = prepared.producer(parts.initial[k]), prepared.producer(parts.next_states[k])
+        if start is None or insert is None:
+            raise Declined(why)
+        if not (start.is_op("SequenceEmpty") and insert.is_op("SequenceInsert")):
+            raise Declined(why)
+        try:
+            trace = Trace(prepared, loop, k, 0)
+        except Declined as does:
+            raise Declined(f"{why}: it {does}") from None
+        front, back = trace.ends[trace.result]
+        reads = {*trace.reads, *(node for node, _ in trace.lengths if node not in loop.body.nodes)}
+        if reads or front + back != (insert.inputs[1],) or insert.inputs[0] != state:
+            raise Declined(why)
+        counts = [(node, len(trace.ends[value].all())) for node, value in trace.lengths]
+        found.append(AppendedList(k, insert.inputs[1], insert, counts, bool(front)))
     return found
 
 
@@ -253,15 +254,9 @@ def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
             continue
         nodes.append(node)
     body.nodes = nodes
-    left = [k for k in range(len(body.inputs) - 2) if k not in {one.k for one in lists}]
-    nstates = len(body.inputs) - 2
-    made.inputs = [*made.inputs[:2], *(made.inputs[2 + k] for k in left)]
-    own = made.outputs
-    body.inputs = [*body.inputs[:2], *(body.inputs[2 + k] for k in left)]
-    outputs = body.outputs
+    own, dropped = list(made.outputs), {one.k for one in lists}
+    keep_outputs(made, [k for k in range(len(body.outputs) - 1) if k not in dropped])
     elements = Nodes(builder, loop, body.nodes)
-    body.outputs = [outputs[0], *(outputs[1 + k] for k in left), *outputs[1 + nstates :]]
-    made.outputs = [*(own[k] for k in left), *own[nstates:]]
     taken = set(body.outputs)
     makers = {name for node in body.nodes for name in node.outputs}
     for one in lists:
