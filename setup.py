@@ -42,17 +42,15 @@ else:
 LINK = ["-Wl,-s"] if sys.platform == "linux" and "-g0" in SYMBOLS and "CFLAGS" not in os.environ else []
 
 # Python's own -O3 pays only for loops over numbers. Smaller code builds in less time, and is as fast.
-OPTIMIZE = {
-    **dict.fromkeys(("lists", "numpy_loops"), []),
-    **dict.fromkeys(("arrow", "embedding", "pickling"), ["-Os"]),
-}
+OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS}
+OPTIMIZE |= {name: [*SYMBOLS, "-Os"] for name in ("arrow", "embedding", "pickling")}
 
 
 def flags_of(name):
     """Return the compiler's flags for a module; those in CFLAGS hold for all."""
     if sys.platform == "win32" or "CFLAGS" in os.environ:
         return SYMBOLS
-    return SYMBOLS + OPTIMIZE.get(name, ["-O2"])
+    return OPTIMIZE.get(name, [*SYMBOLS, "-O2"])
 
 
 def readme():

@@ -1120,7 +1120,7 @@ def as_time(seconds):
 
 
 def as_markdown(results):
-    """Return a table with a line for each row, type and mean length, and the reasons of those above limits."""
+    """Return a table with a line for each row, type and mean length, and reasons of those above limits."""
     lines: dict[tuple[str, ...], dict[str, dict]] = {}
     for one in results:
         label, n, dtype, mean = one["cell"].split(" | ")
