@@ -93,13 +93,16 @@ def front(run):
     parts = [label(MARGIN, 26, TITLE, "title")]
     y = lines(parts, 44, "Right of 1× seqcore is faster. Logarithmic axis.", "note") + 4
     parts += [label(x, y, text, "note mid") for x, text in numbers]
-    top, y, said = y + 6, y + 24, []
+    y, said = y + 24, []
     bars = []
     for (words, title, peer, name), speedup in zip(ROWS, speedups, strict=True):
         row = found[title, peer]
         theirs, ours = (as_value(row[key], row["unit"]) for key in ("peer_value", "ours"))
         bars.append(label(MARGIN, y, words, "row halo"))
         bars.append(label(WIDTH - MARGIN, y, as_speedup(speedup), "row end halo"))
+        for x, _ in numbers:  # beside the bar alone, so that no word stands across a line
+            grid = "even" if x == x_of(1) else "grid"
+            bars.append(f'  <path class="{grid}" d="M{x:.1f} {y + 3} v15"/>')
         left, right = sorted((x_of(speedup), x_of(1)))
         kind = "holds" if speedup >= 1 else "short"
         width = max(right - left, 1)
@@ -107,9 +110,6 @@ def front(run):
         bars.append(label(MARGIN, y + 29, f"{name} {theirs}, seqcore {ours}", "note halo"))
         said.append(f"{words}: {as_speedup(speedup)}, {ours} instead of {theirs} with {name}.")
         y += 52
-    for x, _ in numbers:
-        kind = "even" if x == x_of(1) else "grid"
-        parts.append(f'  <path class="{kind}" d="M{x:.1f} {top} V{y - 16}"/>')
     parts += bars
     y = lines(parts, y + 4, described(run["machine"]), "note")
     return svg(TITLE, " ".join(said), y, parts)
