@@ -127,13 +127,32 @@ cdef Status write_some(Block *block, int64_t *into) noexcept nogil:
     return DAMAGED if block.damaged else OK
 
 
+cdef bint is_even_span(const Span *span, Py_ssize_t n, Py_ssize_t *length, Py_ssize_t *last) noexcept nogil:
+    """Return whether n elements are consecutive ones of one length; that, and the last one's."""
+    cdef const Source *source = span.source
+    cdef const Table *table = <const Table *>source
+    if span.n != n or source.kind != EVEN or span.step != 1 or source.ndim == 0:
+        return False
+    length[0] = source.length if source.axis == 0 else source.shape[0]
+    last[0] = table.last if source.axis == 0 and span.first + n == table.n else length[0]
+    return True
+
+
 cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
                        bint keep_gil=False) except -1:
     """Write the extents of elements along axis 0."""
     cdef const int64_t *offsets = owned_offsets(store, start, stop) if start < stop else NULL
     cdef Block block
+    cdef Span span
     cdef Status status
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, length, last
+    if start < stop:
+        first_span(store, start, stop, &span)
+        if is_even_span(&span, stop - start, &length, &last):
+            for i in range(stop - start):
+                into[i] = length
+            into[stop - start - 1] = last
+            return 0
     if offsets != NULL:
         for i in range(stop - start):
             into[i] = offsets[i + 1] - offsets[i]
@@ -473,11 +492,7 @@ cdef tuple alike_group(cnp.ndarray items, Py_ssize_t first, Store *store, Py_ssi
     if like.source.ndim == 0:
         return even_table_like(items, first, &like, n, 1, 1), n
     first_span(store, start, start + n, &span)
-    if span.n == n and span.source.kind == EVEN and span.step == 1:
-        # All are as long as the first, except perhaps the last: there is no need to write the lengths.
-        length = span.source.length if span.source.axis == 0 else like.shape[0]
-        last = (<Table *>span.source).last if (
-            span.source.axis == 0 and span.first + n == (<Table *>span.source).n) else length
+    if is_even_span(&span, n, &length, &last):
         if n == 1:
             length = last
         if length:
