@@ -138,6 +138,13 @@ cdef bint is_even_span(const Span *span, Py_ssize_t n, Py_ssize_t *length, Py_ss
     return True
 
 
+cdef void fill_lengths(int64_t *into, Py_ssize_t n, Py_ssize_t length, Py_ssize_t last) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n - 1):
+        into[i] = length
+    into[n - 1] = last
+
+
 cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
                        bint keep_gil=False) except -1:
     """Write the extents of elements along axis 0."""
@@ -149,9 +156,11 @@ cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t 
     if start < stop:
         first_span(store, start, stop, &span)
         if is_even_span(&span, stop - start, &length, &last):
-            for i in range(stop - start):
-                into[i] = length
-            into[stop - start - 1] = last
+            if keep_gil or stop - start < RELEASE_FROM:
+                fill_lengths(into, stop - start, length, last)
+            else:
+                with nogil:
+                    fill_lengths(into, stop - start, length, last)
             return 0
     if offsets != NULL:
         for i in range(stop - start):
