@@ -157,6 +157,7 @@ def _bfloat16() -> np.dtype[Any]:
         from ml_dtypes import bfloat16
     except ImportError:
         raise ImportError("bfloat16 needs the package ml_dtypes: pip install ml_dtypes") from None
+    _NAME_OF[np.dtype(bfloat16)] = "bfloat16"
     return _CANONICAL.setdefault(np.dtype(bfloat16), np.dtype(bfloat16))
 
 

@@ -1,6 +1,6 @@
 """The layers: all imports of Python and Cython, in functions and for types too, point one way.
 
-What a module needs of those above it, it asks the table in `seqcore/core/late.py` for.
+A module imports a name above it by the table in `seqcore/core/late.py`, at its first use.
 """
 
 import ast
