@@ -16,6 +16,7 @@ Version 0.1 named columns of mapped files too. Such pickles are read in the same
 """
 
 from collections.abc import Iterable
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def reduced(sequence):
         if found.is_better_tight():
             own.compact()
             found = Found(own)
-        parts = [_as_data(found.part(i)) for i in range(len(found))]
+        parts = list(map(_as_data, map(found.part, range(len(found)))))
         places = np.arange(len(found)), -np.array(found.low, np.int64)
     else:
         parts, *places = stored
@@ -261,7 +262,7 @@ def restored(dtype, parts, order):
             f"{shown(parts)} and {shown(order)}"
         )
     files: dict[Any, MappedFile] = {}
-    sequences = [_part(dtype, part, at, files) for at, part in enumerate(parts)]
+    sequences = list(map(_part, repeat(dtype), parts, count(), repeat(files)))
     keep([*files.values()])
     if type(order) is tuple and len(order) == 2 and isinstance(order[1], np.ndarray):
         which = None if order[0] is None else _integers(order[0], "parts")
@@ -414,7 +415,7 @@ def _by_runs(dtype, sequences, order: Iterable[Any]):
         order = map(tuple, runs.tolist())
     slices = []
     for run in order:
-        if type(run) is not tuple or len(run) != 4 or not all(type(number) is int for number in run):
+        if type(run) is not tuple or len(run) != 4 or set(map(type, run)) != {int}:
             raise TypeError(f"the pickle is damaged: a run must be four integers, got {shown(run)}")
         which, first, step, n = run
         if not 0 <= which < len(sequences):
