@@ -19,8 +19,8 @@ or leaks or waits for ever in others:
   Thread.start()                                  CPython waits for a thread that had no memory to begin
   ThreadPoolExecutor                              as do its futures for a worker that had none
 Where a function shares a variable with a comprehension inside it, CPython 3.11 loses the arguments if it has
-no memory for that. So functions for notebooks and pickles which get tensors have none. Padding is loose, for its
-arguments are read in Python: CPython 3.11 loses a block where it has no memory for a list display or the
+no memory for that. So functions for notebooks and pickles which get tensors have none. Padding is loose, for
+its arguments are read in Python: CPython 3.11 loses a block where it has no memory for a list display or the
 frame of a call.
 """
 
