@@ -13,7 +13,7 @@ from sphinx import addnodes
 from sphinx.util.nodes import make_refnode
 
 # A module of seqcore, and the ways in which pages write it.
-MODULES = {"sq": "seqcore", "seqcore": "seqcore", "sqo": "seqcore.onnx", "seqcore.onnx": "seqcore.onnx"}
+MODULES = {"sq": "seqcore"} | {name: name for name in ("seqcore", "seqcore.onnx", "seqcore.torch")}
 OBJECTS = {  # names that pages give to an object of a class
     "seq": "seqcore.TensorSequence",
     "TensorSequence": "seqcore.TensorSequence",
@@ -21,6 +21,10 @@ OBJECTS = {  # names that pages give to an object of a class
     "session": "seqcore.onnx.InferenceSession",
     "InferenceSession": "seqcore.onnx.InferenceSession",
     "GraphBody": "seqcore.onnx.GraphBody",
+    "Columns": "seqcore.Columns",
+    "sq.Columns": "seqcore.Columns",
+    "BatchSampler": "seqcore.BatchSampler",
+    "sampler": "seqcore.BatchSampler",
 }
 OPERATIONS = {  # on a sequence
     r"seq\[[^\]]+\]": "__getitem__",
@@ -31,7 +35,8 @@ OPERATIONS = {  # on a sequence
 }
 # Bare names that are too common to be taken for ours.
 COMMON = {"append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "run"}
-COMMON |= {"check", "dtype", "lengths", "offsets", "shapes", "values", "nbytes"}
+COMMON |= {"check", "dtype", "dtypes", "get", "items", "keys", "lengths", "names", "nbytes", "offsets"}
+COMMON |= {"sampler", "shapes", "values"}
 
 PYTORCH = "https://docs.pytorch.org/docs/stable/"
 PYTORCH_PAGES = {  # of a module, all on one page

@@ -54,9 +54,14 @@ def test_build(tmp_path):
         assert calls_without_link(page.read_text(encoding="utf-8")) == [], page.name
 
 
+# Methods that Python or NumPy calls, and of which there is nothing to say.
+UNSAID = {"__class_getitem__", "__copy__", "__deepcopy__", "__hash__", "__array_function__", "__repr__"}
+UNSAID |= {"__reduce__", "__getstate__", "__setstate__", "__ge__", "__gt__", "__le__", "__lt__", "__ne__"}
+
+
 def documented_names():
     """Return the names of functions and methods, which all have to be in the reference, as it writes them."""
-    names = [name for name in public_names() if "__" not in name] + [*seqcore.__all__]
+    names = [name for name in public_names() if name.rpartition(".")[2] not in UNSAID] + [*seqcore.__all__]
     ours = {*vars(seqcore.TensorSequence)} | {*dir(seqcore.TensorSequence([0]))}
     return [
         f"TensorSequence.{name}" if name in ours and name not in seqcore.__all__ else name for name in names

@@ -1,4 +1,4 @@
-"""The lines of user code that the page Benchmarks counts: they run, agree with each other, and are as many."""
+"""The lines of user code that Benchmarks counts: they run, agree with each other, and are as many."""
 
 import bisect
 import itertools
