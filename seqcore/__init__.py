@@ -73,7 +73,7 @@ __all__ = [
     "split_to_sequence",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not _TYPE_CHECKING:
 
