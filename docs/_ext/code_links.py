@@ -1,5 +1,7 @@
 """Turn inline code that has a page into a link: `seq.to_padded()`, `np.concatenate`, `SequenceMap`.
 
+In tables, let it break.
+
 Names of seqcore lead to the reference. Names of other projects lead to their own pages. Their addresses come
 from the inventories that Sphinx has loaded (`intersphinx_mapping` in conf.py), otherwise from the rules here.
 """
@@ -77,6 +79,18 @@ def link_code(app, doctree, docname):
         else:
             continue
         node.replace_self(link)
+    for entry in doctree.findall(nodes.entry):
+        for node in [*entry.findall(nodes.literal)]:
+            let_break(node)
+
+
+def let_break(node):
+    """Let code in a table break behind brackets, commas, equals signs, and the names of modules."""
+    parts = [part for part in re.split(r"(?<=[(\[,=])(?![)\]=])|(?<=\w{4}\.)", node.astext()) if part]
+    node.clear()
+    for part in parts:
+        node += nodes.Text(part)
+        node += nodes.raw("", "<wbr>", format="html")
 
 
 def has_link(node):

@@ -75,7 +75,7 @@ def entries(owner, names):
 def glance(page):
     """Return a table for each block of a page: names and what they do."""
     parts, title = [], ""
-    for found in re.finditer(rf"^## (.+)$|{BLOCK.pattern}", page.read_text(encoding="utf-8"), re.M | re.S):
+    for found in re.finditer(rf"^## ([^\n]+)$|{BLOCK.pattern}", page.read_text(encoding="utf-8"), re.M | re.S):
         if found[1]:
             title = found[1]
             continue
