@@ -35,6 +35,8 @@ OPERATIONS = {  # on a sequence
     r"seq == \w+": "__eq__",
     r"seq \+ \w+": "__add__",
 }
+# Where code in a table may break: not before an end of a file's name.
+BREAKS = re.compile(r"(?<=[(\[,=])(?![)\]=])|(?<=\w{4}\.)(?!\w{2,3}\b)|(?<=/)")
 # Bare names that are too common to be taken for ours.
 COMMON = {"append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "run"}
 COMMON |= {"check", "dtype", "dtypes", "get", "items", "keys", "lengths", "names", "nbytes", "offsets"}
@@ -85,10 +87,10 @@ def link_code(app, doctree, docname):
 
 
 def let_break(node):
-    """Let code in a table break behind brackets, commas, equals signs, and the names of modules."""
-    parts = [part for part in re.split(r"(?<=[(\[,=])(?![)\]=])|(?<=\w{4}\.)", node.astext()) if part]
+    """Let code in a table break behind brackets, commas, equals signs, slashes, and names."""
+    parts = BREAKS.split(node.astext())
     node.clear()
-    for part in parts:
+    for part in filter(None, parts):
         node += nodes.Text(part)
         node += nodes.raw("", "<wbr>", format="html")
 
