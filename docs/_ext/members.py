@@ -75,7 +75,8 @@ def entries(owner, names):
 def glance(page):
     """Return a table for each block of a page: names and what they do."""
     parts, title = [], ""
-    for found in re.finditer(rf"^## ([^\n]+)$|{BLOCK.pattern}", page.read_text(encoding="utf-8"), re.M | re.S):
+    title_or_block = re.compile(rf"^## ([^\n]+)$|{BLOCK.pattern}", re.M | re.S)
+    for found in title_or_block.finditer(page.read_text(encoding="utf-8")):
         if found[1]:
             title = found[1]
             continue
