@@ -17,6 +17,8 @@ import seqcore
 for needed in ("sphinx", "myst_parser", "furo", "matplotlib", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
 
+import seqcore.onnx  # noqa: E402
+
 # Words that a recipe is searched by.
 RECIPES = (
     "mean median percentiles variance argmax histogram normalize standardize softmax cumsum diff "
@@ -75,7 +77,13 @@ def documented_names():
     names = [name for name in public_names() if name.rpartition(".")[2] not in UNSAID] + [*seqcore.__all__]
     ours = {*vars(seqcore.TensorSequence)} | {*dir(seqcore.TensorSequence([0]))}
     return [
-        f"TensorSequence.{name}" if name in ours and name not in seqcore.__all__ else name for name in names
+        *(
+            f"TensorSequence.{name}" if name in ours and name not in seqcore.__all__ else name
+            for name in names
+        ),
+        *(f"onnx.{name}" for name in seqcore.onnx.__all__),
+        *(f"onnx.InferenceSession.{name}" for name in dir(seqcore.onnx.InferenceSession) if name[0] != "_"),
+        *("torch.PadCollate", "torch.PackCollate"),
     ]
 
 
