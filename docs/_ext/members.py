@@ -84,6 +84,8 @@ def glance(page):
         names = [f"   {f'{prefix}.{name}' if prefix else name}" for name in found[3].split()]
         lines = [".. currentmodule:: seqcore", "", ".. autosummary::", "   :nosignatures:", "", *names]
         parts.append(f"{title}:\n\n{fenced(lines)}")
+    if not parts:
+        raise ExtensionError(f"{page} has no block of members to show")
     return "\n\n".join(parts)
 
 
