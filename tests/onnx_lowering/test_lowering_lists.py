@@ -211,10 +211,10 @@ class TestSeveral:
             f"""t{k + 1} = If(big) <then_branch = f{k} () => (seq(float[?]) f1_{k})
                 {{ f1_{k} = SequenceInsert(t{k}, q) }},
                 else_branch = h{k} () => (seq(float[?]) h1_{k}) {{ h1_{k} = Identity(t{k}) }}>"""
-            for k in range(1500)
+            for k in range(300)
         )
         body = f"""q = Gather(x, i) k = Gather(q, zero) big = Greater(k, fifty) t0 = SequenceInsert(s, q)
-            {branches} t = SequenceInsert(t1500, q)"""
+            {branches} t = SequenceInsert(t300, q)"""
         assert "32 times" in why(loop(body))
 
     @pytest.mark.slow
