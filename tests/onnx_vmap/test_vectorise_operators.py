@@ -131,7 +131,10 @@ def test_at_once_as_one_by_one(op_type):
         if not onnx.defs.has(op_type, opset):
             continue
         rng = np.random.default_rng([seed, opset])
-        made = Body(op_type, CASES[op_type](rng, opset), opset, rng)
+        case = CASES[op_type](rng, opset)
+        if op_type == "Squeeze" and not all(one.array.size for one in case.inputs[1:]):
+            continue  # without axes: onnx says none is squeezed, onnxruntime squeezes all
+        made = Body(op_type, case, opset, rng)
         if not made.nodes or (given := made.results_of_one()) is None:
             continue
         model = made.model(given)
