@@ -18,8 +18,6 @@ from seqcore.onnx._lowering import unroll as unrolling  # noqa: E402
 from seqcore.onnx.explaining import explain  # noqa: E402
 from seqcore.onnx.lowering import lower_with_loops  # noqa: E402
 
-PORTABLE = {"target": "portable"}
-
 
 def depth(graph):
     """How deep loops and branches are nested."""
