@@ -75,6 +75,11 @@ class TestReads:
             text = text.replace("float[A, B] y", "float[A, B] y, float[4] w")
         check(text, feeds(), opset)
 
+    @pytest.mark.parametrize("at", ["zero", "one", "back"])
+    def test_front(self, at):
+        step = f"q = Gather(x, i) h = SequenceAt(s, {at}) e = Add(q, h) t = SequenceInsert(s, e, zero)"
+        check(loop(step, start=TWO), feeds())
+
     def test_several_at_once(self):
         step = """q = Gather(x, i) h = SequenceAt(s, back) k = SequenceAt(s, before) m = SequenceAt(s, back)
             e0 = Add(q, h) e1 = Sub(e0, k) e = Mul(e1, m) t = SequenceInsert(s, e)"""

@@ -7,7 +7,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.vectorising import body, check_at_once, check_stays, feeds_for  # noqa: E402
+from support.models.vectorising import TRIPS, body, check_at_once, check_stays, feeds_for  # noqa: E402
 from support.models.vectorising import check_no_rule as no_rule  # noqa: E402
 from support.models.vectorising import check_rule as check  # noqa: E402
 
@@ -18,6 +18,21 @@ CUBE = "float[2, 3, 4]"
 
 
 class TestProducts:
+    @pytest.mark.mostly_slow(7)
+    @pytest.mark.parametrize("flips", [(0, 0), (0, 1), (1, 0), (1, 1)])
+    @pytest.mark.parametrize("c", ["", "float[4]", "float[1, 4]", "float[2, 4]", "float"])
+    def test_gemm(self, flips, c):
+        a, b = ["float[2, 3]", "float[3, 2]"][flips[0]], ["float[3, 4]", "float[4, 3]"][flips[1]]
+        for factors in ("", ", alpha = 0.5, beta = 2.0"):
+            flags = f"<transA = {flips[0]}, transB = {flips[1]}{factors}>"
+            out = "float[2, 4]"
+            check(f"e = Gemm{flags}(a, w{', v' * bool(c)})", out, 17, TRIPS[1:], x=a, w=b, v=c)
+            check(f"e = Gemm{flags}(w, a{', v' * bool(c)})", out, 17, TRIPS[1:], x=b, w=a, v=c)
+            check(f"e = Gemm{flags}(a, b{', v' * bool(c)})", out, 17, TRIPS[1:], x=a, z=b, v=c)
+            if c:
+                check(f"e = Gemm{flags}(a, w, b)", out, 17, TRIPS[1:], x=a, w=b, z=c)
+                check(f"e = Gemm{flags}(w, v, b)", out, 17, TRIPS[1:], w=a, v=b, z=c)
+
     @pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,jk->", "ij , jk -> kij"])
     def test_einsum(self, equation):
         out = {"ik": "float[2, 4]", "": "float", "kij": "float[4, 2, 3]"}[equation.split("->")[1].strip()]
