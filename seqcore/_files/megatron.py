@@ -33,7 +33,6 @@ from seqcore.core.pickling import mapped_pointers, mark_origin
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import type_name
 
-SUFFIXES = (".idx", ".bin")
 MAGIC = b"MMIDIDX\0\0"
 CODES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float64", 7: "float32", 8: "uint16"}
 _CODE_OF = {np.dtype(name): code for code, name in CODES.items()}

@@ -82,14 +82,6 @@ class TestWhere:
 class TestChoice:
     """Threads are tried twice, and the map goes on with them if they were faster than the calling thread."""
 
-    class Trials:
-        def __init__(self, rates, job, n):
-            self.rates, self.job, self.n = [*rates], job, n
-
-        def trial(self, *of):
-            self.job.claimed += 1
-            return self.rates.pop(0)
-
     def test_elements_that_wait_run_at_once(self):
         seen = set()
         body = lambda a: seen.add(threading.get_ident()) or time.sleep(2e-3) or a  # noqa: E731

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.graphs import ENOUGH, parsed  # noqa: E402
-from support.models.sessions import assert_values, model, said  # noqa: E402
+from support.models.graphs import ENOUGH, parsed
+from support.models.sessions import assert_values, model, said
 
-import seqcore as sq  # noqa: E402
-from seqcore.onnx import GraphBody, InferenceSession  # noqa: E402
-from seqcore.onnx.explaining import explain  # noqa: E402
+import seqcore as sq
+from seqcore.onnx import GraphBody, InferenceSession
+from seqcore.onnx.explaining import explain
 
 WAYS = ("serial", "threads", "threads_in_chunks", "inline", "thread_executor", "pickled")
 N = 40
@@ -37,10 +37,6 @@ def rows(n, width=3, seed=0):
 
 def places(n, wrong=()):
     return sq.TensorSequence([np.array([9 if i in wrong else i % 3]) for i in range(n)])
-
-
-def expected_picks(x, at):
-    return [-one for one in x], [one[k] for one, k in zip(x, at, strict=True)], [k * k for k in at]
 
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["singly", "in copies"])

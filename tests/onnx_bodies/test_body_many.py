@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from onnx import helper, numpy_helper  # noqa: E402
-from support.models.graphs import (  # noqa: E402
+from onnx import helper, numpy_helper
+from support.models.graphs import (
     ADD,
     ENOUGH,
     MAX,
@@ -22,10 +22,10 @@ from support.models.graphs import (  # noqa: E402
     value,
 )
 
-from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies.program import Copies  # noqa: E402
-from seqcore.onnx._runtimes.sessions import REFUSALS  # noqa: E402
-from seqcore.onnx._thresholds import COPIES  # noqa: E402
+from seqcore.onnx import GraphBody
+from seqcore.onnx._bodies.program import Copies
+from seqcore.onnx._runtimes.sessions import REFUSALS
+from seqcore.onnx._thresholds import COPIES
 
 pytestmark = pytest.mark.mostly_slow(5)
 

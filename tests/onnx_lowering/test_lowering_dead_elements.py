@@ -9,14 +9,14 @@ import contextlib
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import SEQUENCE_OPS, assert_same, left_in, outcome, parse, rows, session  # noqa: E402
+from support.models.lowering import SEQUENCE_OPS, assert_same, left_in, outcome, parse, rows, session
 
-from seqcore.onnx import InferenceSession  # noqa: E402
-from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+from seqcore.onnx import InferenceSession
+from seqcore.onnx.lowering import lower_with_report
 
 HEAD = """g (float[3, 4] x, int64 k, int64[K] at, int64[L] lens, bool c, int64 n) => ({out} y)
 <bool yes = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64 back = {{-1}}, int64 three = {{3}}>

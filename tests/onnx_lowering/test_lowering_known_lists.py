@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import (  # noqa: E402
+from support.models.lowering import (
     OPSETS,
     check,
     quick_report,

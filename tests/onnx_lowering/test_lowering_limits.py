@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session  # noqa: E402
+from support.models.lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session
 
-from seqcore.onnx._lists import accumulate, elements, pieces, trace  # noqa: E402
+from seqcore.onnx._lists import accumulate, elements, pieces, trace
 
 
 def same(model, result, *feeds):

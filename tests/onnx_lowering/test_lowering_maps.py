@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import (  # noqa: E402
+from support.models.lowering import (
     assert_same,
     check,
     left_in,

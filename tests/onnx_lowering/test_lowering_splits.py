@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import (  # noqa: E402
+from support.models.lowering import (
     OPSETS,
     assert_same,
     check,
@@ -24,7 +24,7 @@ from support.models.lowering import (  # noqa: E402
     unchecked,
 )
 
-from seqcore import split_to_sequence  # noqa: E402
+from seqcore import split_to_sequence
 
 pytestmark = pytest.mark.mostly_slow(11)
 

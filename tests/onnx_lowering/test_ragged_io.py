@@ -16,44 +16,6 @@ from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(5)
 
-# Edits and reads of a list, by its elements' type: which tensors go in and out, and what else.
-EDITS = {
-    "erase": "t = SequenceErase(s, p)",
-    "insert": "e = SequenceAt(s, q) t = SequenceInsert(s, e, p)",
-    "pass on": "t = Identity(s)",
-}
-TYPES = {
-    "float[N, 4]": ("lengths", [(2, 4), (0, 4), (3, 4)]),
-    "float[N]": ("lengths", [(2,), (0,), (3,)]),
-    "float[3, 2]": ("lengths", [(3, 2), (3, 2)]),
-    "float[N, M]": ("extents", [(2, 4), (0, 4), (3, 1), (2, 0)]),
-    "float[2, N, M]": ("extents", [(2, 1, 4), (2, 0, 0), (2, 3, 3)]),
-    "float": ("", [(), (), ()]),
-    "int64[N]": ("lengths", [(2,), (0,), (3,)]),
-    "string[N]": ("lengths", [(2,), (0,), (3,)]),
-    "bool[N, 2]": ("lengths", [(1, 2), (3, 2)]),
-}
-
-
-def elements(type_, shapes):
-    dtype = {"float": "f4", "int64": "i8", "bool": "?", "string": object}[type_.partition("[")[0]]
-    arrays = [np.random.default_rng(k).integers(0, 9, shape) for k, shape in enumerate(shapes)]
-    if dtype is object:
-        return [array.astype("U").astype(object) for array in arrays]
-    return [np.asarray(array, dtype) for array in arrays]
-
-
-def tensors_of(name, word, arrays, rank, empty):
-    """A list as the tensors that a model takes for it."""
-    if not word:
-        return {f"{name}_values": np.array(arrays, empty.dtype)}
-    if word == "lengths":
-        values = np.concatenate([empty[:0], *arrays])
-        return {f"{name}_values": values, f"{name}_lengths": np.array([len(one) for one in arrays], np.int64)}
-    values = np.concatenate([empty.reshape(-1)[:0], *(one.reshape(-1) for one in arrays)])
-    extents = np.array([one.shape for one in arrays], np.int64).reshape(-1, rank)
-    return {f"{name}_values": values, f"{name}_extents": extents}
-
 
 @pytest.mark.parametrize(
     ("type_", "good", "bad"),

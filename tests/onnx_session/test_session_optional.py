@@ -1,6 +1,5 @@
 """Optionals in the session: inputs, outputs, states and branches; None or the value."""
 
-import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
@@ -15,7 +14,6 @@ from support.models.sessions import (
     session,
 )
 
-TRUE, FALSE = np.array(True), np.array(False)
 KINDS = {"tensor": "float[N]", "sequence": "seq(float[])"}
 VALUES = {"tensor": f32(1, 2), "sequence": floats(1, 2)}
 

@@ -10,8 +10,6 @@ from support.models.sessions import assert_values, check, f32, floats, i64, sess
 
 pytestmark = pytest.mark.mostly_slow(5)
 
-TRUE, FALSE = np.array(True), np.array(False)
-
 
 class TestEdits:
     @pytest.mark.slow

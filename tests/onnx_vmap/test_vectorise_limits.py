@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import ops, parse  # noqa: E402
-from support.models.vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised  # noqa: E402
+from support.models.lowering import ops, parse
+from support.models.vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised
 
-from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
-from seqcore.onnx._vmap import rules as vector_if  # noqa: E402
-from seqcore.onnx.explaining import explain  # noqa: E402
+from seqcore.onnx._vmap import loop as loop_sizes
+from seqcore.onnx._vmap import rules as vector_if
+from seqcore.onnx.explaining import explain
 
 FEW = (1, 2, 3)
 

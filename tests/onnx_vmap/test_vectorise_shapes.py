@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.vectorising import TRIPS, body, check_at_once, check_stays, feeds_for  # noqa: E402
-from support.models.vectorising import check_no_rule as no_rule  # noqa: E402
-from support.models.vectorising import check_rule as check  # noqa: E402
+from support.models.vectorising import TRIPS, body, check_at_once, check_stays, feeds_for
+from support.models.vectorising import check_no_rule as no_rule
+from support.models.vectorising import check_rule as check
 
 pytestmark = pytest.mark.mostly_slow(5)
 

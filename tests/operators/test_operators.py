@@ -18,10 +18,6 @@ def three(kind=sq.TensorSequence):
     return kind([np.array([i]) for i in range(3)])
 
 
-def told(seq):
-    return [int(tensor[0]) for tensor in seq]
-
-
 KINDS = [sq.TensorSequence, list, tuple]
 
 

@@ -5,13 +5,12 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from support import strategies
-from support.strategies import NAMES, assert_holds
+from support.strategies import assert_holds
 
 import seqcore as sq
 
 pytestmark = pytest.mark.mostly_slow(2)
 
-INTEGERS = [name for name in NAMES if "int" in name]
 LAYOUTS = [*strategies.LAYOUTS, "foreign_endian", "read_only"]
 
 

@@ -9,7 +9,6 @@ from support.strategies import assert_holds, laid_out
 
 from seqcore import TensorSequence
 
-INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 VALUES = np.arange(20, dtype="int32").reshape(10, 2)
 
 

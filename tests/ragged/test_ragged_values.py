@@ -8,8 +8,6 @@ from support.strategies import LAYOUTS, NAMES, dtype_of, filled, laid_out, same
 
 from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
 
-INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-
 
 def assert_values(seq, expected, shared=None):
     """The values are these: a view of `shared` where that is given."""

@@ -9,7 +9,7 @@ from support.strategies import assert_holds, same
 from seqcore import TensorSequence, split_to_sequence
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-NEW, OTHER, THIRD = (np.full((2, k), 90 + k, "int32") for k in range(3))
+NEW, OTHER = (np.full((2, k), 90 + k, "int32") for k in range(2))
 
 
 def tensors(count):

@@ -78,17 +78,9 @@ def double(a):
     return a * 2
 
 
-def total(*tensors):
-    return sum(tensors)
-
-
 def slowly(a):
     time.sleep(0.001)
     return a
-
-
-def three(a):
-    return a, a + 0.5, np.array(str(a), object)
 
 
 def process(a):
@@ -268,10 +260,6 @@ class BreaksOnArrival:
 
 def break_on_arrival():
     raise LookupError("not on this machine")
-
-
-def second(a, b):
-    return b
 
 
 @dataclass

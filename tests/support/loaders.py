@@ -48,14 +48,6 @@ def elements(batch):
     return [np.array(element) for element in batch]
 
 
-def total(seq):
-    return float(sum(element.sum() for element in seq))
-
-
-def totals(seq, positions):
-    return [float(element.sum()) for element in seq[positions]]
-
-
 def work(dataset, collate, questions, answers):
     """A worker process: batches of positions come in, what collate makes of them goes out."""
     while (question := questions.get()) is not None:

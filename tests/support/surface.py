@@ -951,10 +951,6 @@ section("training", [
 ], memory="loose")  # fmt: skip
 
 
-def rows_of(columns, keys):
-    return [{name: columns[name][i] for name in columns.names} for i in keys]
-
-
 section("columns", [
     # CPython's dictiter_new leaks where it has no memory.
     call("Columns", lambda seq: Columns({"s": seq, "n": np.arange(len(seq))}), memory="out"),

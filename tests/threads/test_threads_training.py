@@ -46,11 +46,6 @@ def test_reductions_and_packs_beside_edits():
     assert tuple(seq.lengths().tolist()) in STATES
 
 
-def sums(seq, want):
-    for _ in range(9):
-        assert seq.reduce(np.add).tolist() == want
-
-
 def check(fine):
     assert fine
 

@@ -7,8 +7,6 @@ import torch
 from common import main, module
 from torch import Tensor
 
-WORDS = 10
-
 
 @module
 class BeamSearch(torch.nn.Module):
