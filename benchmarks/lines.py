@@ -1,7 +1,8 @@
 """Count the lines that ten tasks of training take: `python -m benchmarks.lines` prints the table of the docs.
 
-Each task is what a user writes beside imports and the training loop. The code runs in tests/test_lines.py,
-and all sides give the same results. `SORTED` and the like are lines that several sides have in common.
+Each task is what a user writes beside imports and the training loop. The tests run the code
+(tests/training/test_lines.py), and all sides give the same results. `SORTED` and the like are lines that
+several sides have in common.
 
 Given are `tokens`, `tags` and `labels` as lists of tensors and numbers, `seed`, `epoch`, `rank` and `step`, a
 file `rows.parquet` and a file `lines.txt`; for seqcore `data`, for datasets `rows`, for mmap_ninja `mapped`,

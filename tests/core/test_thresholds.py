@@ -156,7 +156,7 @@ def test_lengths_at_fault_among_many(n, at):
 
 
 class Budget:
-    """What edits of runs may spend until slots would have been cheaper, by the rule of runs.pyx."""
+    """What edits of runs may spend until slots would have been cheaper, as `splice` decides it."""
 
     def __init__(self, n, nruns=1):
         self.n, self.nruns, self.spent = n, nruns, 0

@@ -10,11 +10,11 @@ pytest.importorskip("ml_dtypes")
 from support.models.graphs import ADD, ENOUGH, assert_same, floats, parsed, singly  # noqa: E402
 
 from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies import program as many  # noqa: E402
+from seqcore.onnx._bodies import program  # noqa: E402
 from seqcore.onnx._bodies.program import can_copy  # noqa: E402
 from seqcore.onnx._thresholds import COPIES  # noqa: E402
 
-PAYS = many.COPIES_PAY + many.A_NODE_MORE  # for a body of one node
+PAYS = program.COPIES_PAY + program.A_NODE_MORE  # for a body of one node
 
 
 def many_of(body):
@@ -56,7 +56,7 @@ class TestLimits:
     @pytest.mark.parametrize(("width", "is_small"), [(2048, True), (2049, False)])
     def test_large_arguments_run_singly(self, body, width, is_small):
         """16 KiB of both together."""
-        assert many.MOST_ARGUMENT_NBYTES == 2 * 4 * 2048
+        assert program.MOST_ARGUMENT_NBYTES == 2 * 4 * 2048
         assert in_copies(body, rows_of(COPIES, width)) == COPIES * is_small
 
     def test_whole_arguments_are_not_counted(self, body):
@@ -76,7 +76,7 @@ class TestLimits:
 
     def test_each_node_more_makes_copies_dearer(self):
         body = GraphBody(parsed("g (float[N] x) => (float[N] z) { y = Neg(x) z = Exp(y) }"))
-        rows = [(x,) for x in floats(PAYS + many.A_NODE_MORE - 1)]
+        rows = [(x,) for x in floats(PAYS + program.A_NODE_MORE - 1)]
         assert in_copies(body, rows) == 0
         assert in_copies(body, rows[:8]) == 8
 
@@ -85,15 +85,15 @@ class TestLimits:
         inputs = ", ".join(f"float[N] {name}" for name in names)
         body = GraphBody(parsed(f"g ({inputs}) => (float[N] z) {{ z = Sum({', '.join(names)}) }}"))
         whole = floats(1)[0]
-        for number, bits in enumerate(range(many.MOST_BUILT + 2)):
+        for number, bits in enumerate(range(program.MOST_BUILT + 2)):
             own = iter(floats(4 * 500, seed=number))
             rows = [tuple(whole if bits >> k & 1 else next(own) for k in range(4)) for _ in range(500)]
             body.run_many(rows)
             runner = many_of(body)
             before = runner.ncopies
             body.run_many(rows[:16])
-            assert runner.ncopies - before == 16 * (number < many.MOST_BUILT)
-        assert len(runner._built) == many.MOST_BUILT
+            assert runner.ncopies - before == 16 * (number < program.MOST_BUILT)
+        assert len(runner._built) == program.MOST_BUILT
 
     @pytest.mark.parametrize(("nodes", "goes"), [(11, True), (12, True), (13, False)])
     def test_bodies_of_many_nodes_run_singly(self, nodes, goes):
@@ -109,9 +109,9 @@ class TestLimits:
     def test_bodies_of_many_bytes_run_singly(self, more):
         model = onnx.helper.make_model(ADD)
         model.doc_string = "a"
-        model.doc_string += "a" * (many.MOST_COPIED_NBYTES - model.ByteSize() - 4)
-        model.doc_string += "a" * (many.MOST_COPIED_NBYTES - model.ByteSize() + more)
-        assert model.ByteSize() == many.MOST_COPIED_NBYTES + more
+        model.doc_string += "a" * (program.MOST_COPIED_NBYTES - model.ByteSize() - 4)
+        model.doc_string += "a" * (program.MOST_COPIED_NBYTES - model.ByteSize() + more)
+        assert model.ByteSize() == program.MOST_COPIED_NBYTES + more
         assert can_copy(model) is (more == 0)
 
     def test_arguments_that_are_whole_in_the_first_and_last_row_alone(self, body):
@@ -149,9 +149,9 @@ class TestWhatFails:
         runner = many_of(body)
 
         def refuse(self, rows):
-            raise many.Refused("no")
+            raise program.Refused("no")
 
-        monkeypatch.setattr(many.Copies, "run", refuse)
+        monkeypatch.setattr(program.Copies, "run", refuse)
         before, rows = runner.ncopies, self.rows(40)
         assert_same(body.run_many(rows), singly(body, rows))
         assert (runner.ncopies - before, runner.nrefused) == (0, 40)

@@ -14,7 +14,7 @@ from support.models.sessions import model  # noqa: E402
 from seqcore import TensorSequence  # noqa: E402
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
 from seqcore.onnx.__main__ import main  # noqa: E402
-from seqcore.onnx._lowering import unroll as unrolling  # noqa: E402
+from seqcore.onnx._lowering import unroll  # noqa: E402
 from seqcore.onnx.explaining import explain  # noqa: E402
 from seqcore.onnx.lowering import lower_with_loops  # noqa: E402
 
@@ -238,7 +238,7 @@ def test_bad_arguments(options, error, text):
 
 def test_a_model_that_gets_too_large(monkeypatch):
     """It is refused before it is made."""
-    monkeypatch.setattr(unrolling, "MOST_NBYTES", 1000)
+    monkeypatch.setattr(unroll, "MOST_NBYTES", 1000)
     with pytest.raises(
         ValueError, match=r"5 iterations of Loop '.*' would make the model larger than ONNX's 2 GB"
     ):

@@ -20,7 +20,7 @@ from support.models.vectorising import (  # noqa: E402
     vectorised,
 )
 
-from seqcore.onnx._vmap import loop as loop_sizes  # noqa: E402
+from seqcore.onnx._vmap import loop  # noqa: E402
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -149,7 +149,7 @@ class TestWhatStays:
 
     def test_large_rows(self):
         why = "works on large tensors, which would gain nothing"
-        for length, is_large in ((loop_sizes.LARGE, True), (loop_sizes.LARGE - 1, False)):
+        for length, is_large in ((loop.LARGE, True), (loop.LARGE - 1, False)):
             type_ = f"float[{length}]"
             text, feeds = body("e = Neg(a)", type_, x=type_), feeds_for(x=type_, trips=[0, 3])
             if is_large:

@@ -1,4 +1,4 @@
-"""Loops that become one operator though each iteration has a length of its own: `ragged_rules`."""
+"""Loops that become one operator though each iteration has a length of its own: `_vmap/ragged.py`."""
 
 import numpy as np
 import pytest

@@ -10,8 +10,7 @@ pytest.importorskip("ml_dtypes")
 from support.models.lowering import ops, parse
 from support.models.vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised
 
-from seqcore.onnx._vmap import loop as loop_sizes
-from seqcore.onnx._vmap import rules as vector_if
+from seqcore.onnx._vmap import loop, rules
 from seqcore.onnx.explaining import explain
 
 FEW = (1, 2, 3)
@@ -63,7 +62,7 @@ class TestLimits:
     def test_iterations_at_once_where_sizes_are_known(self, monkeypatch, width, most):
         """64 numbers, of which an iteration makes so many by so many."""
         for name, number in (("MOST_AT_ONCE", 64), ("SMALL", 8)):
-            monkeypatch.setattr(loop_sizes, name, number)
+            monkeypatch.setattr(loop, name, number)
         types = {"x": f"float[{width}]", "w": f"float[{width}]"}
         code = "c0 = Unsqueeze(a, #(1)) r = Unsqueeze(w, #(0)) g = Mul(c0, r) e = ReduceMax<keepdims = 0>(g)"
         model = parse(body(code, "float", **types))
@@ -86,7 +85,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(("count", "goes"), [(24, True), (25, False)])
     def test_nodes_in_branches(self, count, goes):
-        assert vector_if.LONGEST_BRANCHES == 24
+        assert rules.LONGEST_BRANCHES == 24
         then = " ".join(f"p{k + 1} = Neg({'a' if not k else f'p{k}'})" for k in range(count - 1))
         code = f"""z = Constant<value = float {{0.5}}>() k = Greater(a, z)
             e = If(k) <then_branch = t () => (float p{count - 1}) {{ {then} }},

@@ -22,7 +22,7 @@ from support.models.vectorising import (
     vectorised,
 )
 
-from seqcore.onnx._vmap import loop as loop_sizes
+from seqcore.onnx._vmap import loop
 
 pytestmark = pytest.mark.mostly_slow(3)
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.mostly_slow(3)
 @pytest.fixture
 def small(monkeypatch):
     for name, number in (("MOST_PADDED", 100), ("MOST_EXTRA", 20), ("SMALL", 24), ("SMALL_TO_FILL", 12)):
-        monkeypatch.setattr(loop_sizes, name, number)
+        monkeypatch.setattr(loop, name, number)
 
 
 SUM = "e = ReduceSum<keepdims = 0>(p, #(0))"

@@ -18,7 +18,7 @@ from support.models.vectorising import (
     vectorised,
 )
 
-from seqcore.onnx._vmap import loop as loop_sizes
+from seqcore.onnx._vmap import loop
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -33,7 +33,7 @@ OUTER = """c0 = Unsqueeze(a, #(1)) r0 = Unsqueeze(w, #(0)) g = Mul(c0, r0)
 def small(monkeypatch):
     """Limits that little data reach: 64 numbers at once, and 8 where an iteration is small."""
     for name, number in (("MOST_AT_ONCE", 64), ("SMALL", 8)):
-        monkeypatch.setattr(loop_sizes, name, number)
+        monkeypatch.setattr(loop, name, number)
 
 
 def feeds_of(width, trips, **more):
@@ -56,7 +56,7 @@ class TestWays:
 
     def test_the_limit_of_what_is_done_at_once(self):
         text = body("e = Add(a, w)", "float[D]", **ROWS)
-        most = loop_sizes.MOST_AT_ONCE
+        most = loop.MOST_AT_ONCE
         cases = [
             (2049, most // 2049 // 2, True),
             (2049, most // 2049 + 1, False),

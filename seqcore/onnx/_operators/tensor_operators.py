@@ -17,8 +17,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.inference import Inference
 from seqcore.onnx._model.record import Operator, axis_from_front, register_record
 from seqcore.onnx._model.types import UNKNOWN, Length, Shape, Type, tensor
-from seqcore.onnx._vmap import ragged, safety
-from seqcore.onnx._vmap import rules as batch
+from seqcore.onnx._vmap import ragged, rules, safety
 from seqcore.onnx._vmap.tracer import BatchRule
 
 Rule = Callable[[Node, "Inference"], Type]
@@ -55,17 +54,17 @@ class TensorOperator(Operator):
 
 
 _BROADCAST_RULE = BatchRule(
-    batch.broadcast,
+    rules.broadcast,
     ragged.broadcast,
     fits=safety.broadcast_fits,
     adds_none=safety.broadcast_adds_none,
     runs_empty=True,
 )
-_ELEMENTWISE_RULE = BatchRule(batch.elementwise, ragged.elementwise, runs_empty=True, adds_none=True)
-_SOFTMAX_RULE = BatchRule(batch.along_last, ragged.softmax, adds_none=True)
-_ALONG_LAST_RULE = BatchRule(batch.along_last, ragged.along_axis(batch.along_last, -1), adds_none=True)
-_REDUCE_RULE = BatchRule(batch.reduce, ragged.reduce, runs_empty=True, adds_none=True)
-_FOLDED_RULE = BatchRule(batch.folded)
+_ELEMENTWISE_RULE = BatchRule(rules.elementwise, ragged.elementwise, runs_empty=True, adds_none=True)
+_SOFTMAX_RULE = BatchRule(rules.along_last, ragged.softmax, adds_none=True)
+_ALONG_LAST_RULE = BatchRule(rules.along_last, ragged.along_axis(rules.along_last, -1), adds_none=True)
+_REDUCE_RULE = BatchRule(rules.reduce, ragged.reduce, runs_empty=True, adds_none=True)
+_FOLDED_RULE = BatchRule(rules.folded)
 
 
 # Rules
@@ -474,7 +473,7 @@ _rows("Mod Sum Mean", broadcast, **_BROADCAST)
 _rows(
     "PRelu",
     same,
-    batch_rule=_BROADCAST_RULE._replace(apply=batch.broadcast_to_first, ragged=None),
+    batch_rule=_BROADCAST_RULE._replace(apply=rules.broadcast_to_first, ragged=None),
     **_BROADCAST,
 )
 _rows("Where", where, **_SAFE)
@@ -508,7 +507,7 @@ _rows(
     "CastLike",
     cast_like,
     elementwise=True,
-    batch_rule=_ELEMENTWISE_RULE._replace(apply=batch.cast_like, ragged=None),
+    batch_rule=_ELEMENTWISE_RULE._replace(apply=rules.cast_like, ragged=None),
 )
 _rows("Clip", same, never_fails=True, batch_rule=_ELEMENTWISE_RULE)
 _rows("Softmax", same, never_fails=True, batch_rule=_SOFTMAX_RULE)
@@ -516,80 +515,80 @@ _rows("LogSoftmax Hardmax", same, batch_rule=_SOFTMAX_RULE._replace(runs_empty=T
 _rows(
     "CumSum",
     same,
-    batch_rule=BatchRule(batch.cum_sum, runs_empty=True, adds_none=True),
+    batch_rule=BatchRule(rules.cum_sum, runs_empty=True, adds_none=True),
 )
-_rows("ScatterElements", same, batch_rule=BatchRule(batch.concat))
+_rows("ScatterElements", same, batch_rule=BatchRule(rules.concat))
 _rows("ScatterND", same)
 _rows("Dropout", same, draws=True)
 _rows("LayerNormalization", same, batch_rule=_ALONG_LAST_RULE)
 _rows("InstanceNormalization", same, batch_rule=_FOLDED_RULE)
 _rows("Trilu", None, batch_rule=_ELEMENTWISE_RULE._replace(runs_empty=False))
-_rows("Shape", shape_of, never_fails=True, batch_rule=BatchRule(batch.shape, ragged.shape))
-_rows("Size", size_of, never_fails=True, batch_rule=BatchRule(batch.size))
+_rows("Shape", shape_of, never_fails=True, batch_rule=BatchRule(rules.shape, ragged.shape))
+_rows("Size", size_of, never_fails=True, batch_rule=BatchRule(rules.size))
 _rows(
     "MatMul",
     matmul,
     never_fails=True,
-    batch_rule=BatchRule(batch.matmul, ragged.matmul, fits=safety.matmul_fits),
+    batch_rule=BatchRule(rules.matmul, ragged.matmul, fits=safety.matmul_fits),
 )
-_rows("Gemm", gemm, never_fails=True, batch_rule=BatchRule(batch.gemm, ragged.gemm, fits=safety.gemm_fits))
+_rows("Gemm", gemm, never_fails=True, batch_rule=BatchRule(rules.gemm, ragged.gemm, fits=safety.gemm_fits))
 _rows(
     "Transpose",
     transpose,
     never_fails=True,
-    batch_rule=BatchRule(batch.transpose, ragged.transpose, adds_none=True),
+    batch_rule=BatchRule(rules.transpose, ragged.transpose, adds_none=True),
 )
 _rows(
     "Unsqueeze",
     unsqueeze,
     never_fails=True,
-    batch_rule=BatchRule(batch.unsqueeze, ragged.with_axes_behind(batch.unsqueeze), adds_none=True),
+    batch_rule=BatchRule(rules.unsqueeze, ragged.with_axes_behind(rules.unsqueeze), adds_none=True),
 )
 _rows(
     "Squeeze",
     squeeze,
     batch_rule=BatchRule(
-        batch.squeeze,
-        ragged.with_axes_behind(batch.squeeze),
+        rules.squeeze,
+        ragged.with_axes_behind(rules.squeeze),
         runs_empty=safety.squeeze_runs_empty,
         adds_none=True,
     ),
 )
-_rows("Flatten", None, never_fails=True, batch_rule=BatchRule(batch.flatten, adds_none=True))
+_rows("Flatten", None, never_fails=True, batch_rule=BatchRule(rules.flatten, adds_none=True))
 _rows(
     "Gather",
     gather,
     batch_rule=BatchRule(
-        batch.gather, ragged.gather, runs_empty=safety.gather_runs_empty, in_branch=safety.gather_in_branch
+        rules.gather, ragged.gather, runs_empty=safety.gather_runs_empty, in_branch=safety.gather_in_branch
     ),
 )
-_rows("GatherND", None, batch_rule=BatchRule(batch.gather_nd))
-_rows("GatherElements", None, batch_rule=BatchRule(batch.gather_elements))
+_rows("GatherND", None, batch_rule=BatchRule(rules.gather_nd))
+_rows("GatherElements", None, batch_rule=BatchRule(rules.gather_elements))
 _rows(
     "Concat",
     concat,
     batch_rule=BatchRule(
-        batch.concat,
-        ragged.along_axis(batch.concat, 0),
+        rules.concat,
+        ragged.along_axis(rules.concat, 0),
         fits=safety.concat_fits,
         minds_shapes_only=True,
         adds_none=True,
         runs_empty=True,
     ),
 )
-_rows("Split", None, batch_rule=BatchRule(batch.along_first, adds_none=True))
-_rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape, runs_empty=True, adds_none=True))
-_rows("Expand", expand, batch_rule=BatchRule(batch.expand))
-_rows("Tile", None, batch_rule=BatchRule(batch.tile))
-_rows("Pad", None, batch_rule=BatchRule(batch.pad))
-_rows("ConstantOfShape", constant_of_shape, batch_rule=BatchRule(batch.only_same))
+_rows("Split", None, batch_rule=BatchRule(rules.along_first, adds_none=True))
+_rows("Reshape", reshape, batch_rule=BatchRule(rules.reshape, runs_empty=True, adds_none=True))
+_rows("Expand", expand, batch_rule=BatchRule(rules.expand))
+_rows("Tile", None, batch_rule=BatchRule(rules.tile))
+_rows("Pad", None, batch_rule=BatchRule(rules.pad))
+_rows("ConstantOfShape", constant_of_shape, batch_rule=BatchRule(rules.only_same))
 _rows(
     "Slice",
     slice_,
-    batch_rule=BatchRule(batch.slice_, ragged.slice_, runs_empty=True, adds_none=True),
+    batch_rule=BatchRule(rules.slice_, ragged.slice_, runs_empty=True, adds_none=True),
 )
-_rows("Range", range_, batch_rule=BatchRule(batch.only_same))
-_rows("NonZero", None, batch_rule=BatchRule(batch.only_same))
+_rows("Range", range_, batch_rule=BatchRule(rules.only_same))
+_rows("NonZero", None, batch_rule=BatchRule(rules.only_same))
 _rows("ReduceMean ReduceSum", reduce, never_fails=True, batch_rule=_REDUCE_RULE)
 _rows("ReduceMax ReduceMin", reduce, batch_rule=_REDUCE_RULE._replace(in_branch=safety.extreme_in_branch))
 _rows(
@@ -597,10 +596,10 @@ _rows(
     reduce,
     batch_rule=_REDUCE_RULE,
 )
-_rows("ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(batch.along_first, runs_empty=True))
+_rows("ArgMax ArgMin", arg_reduce, batch_rule=BatchRule(rules.along_first, runs_empty=True))
 _rows("TopK", None, batch_rule=_ALONG_LAST_RULE)
-_rows("OneHot", None, batch_rule=BatchRule(batch.one_hot))
-_rows("Einsum", None, batch_rule=BatchRule(batch.einsum))
+_rows("OneHot", None, batch_rule=BatchRule(rules.one_hot))
+_rows("Einsum", None, batch_rule=BatchRule(rules.einsum))
 _rows("Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike", None, draws=True)
 _rows("Conv ConvTranspose", None, batch_rule=_FOLDED_RULE)
 _rows("AveragePool GlobalAveragePool GlobalMaxPool LRN", None, batch_rule=_FOLDED_RULE)

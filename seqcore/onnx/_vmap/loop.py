@@ -1,6 +1,6 @@
 """Loops whose iterations don't depend on each other, as one operator each: all iterations at once.
 
-    out = Loop (n, true) <i: Gather, Add>    ──▶    out = Gather, Add    (see `vector_body`)
+    out = Loop (n, true) <i: Gather, Add>    ──▶    out = Gather, Add    (see `Tracer`)
 
 What an iteration may read of those before it is a count, and what the one right before it has computed. Three
 ways, by the known sizes:

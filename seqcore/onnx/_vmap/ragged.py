@@ -16,7 +16,7 @@ import numpy as np
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._vmap import rules as vector
+from seqcore.onnx._vmap import rules
 from seqcore.onnx._vmap.tracer import Tracer, Value
 
 # onnxruntime's Where takes these alone.
@@ -37,7 +37,7 @@ def _lengths(node: Node, body: Tracer) -> str:
 
 def elementwise(node: Node, body: Tracer) -> list[Value]:
     lengths = _lengths(node, body)
-    return [value._replace(lengths=lengths) for value in vector.elementwise(node, body)]
+    return [value._replace(lengths=lengths) for value in rules.elementwise(node, body)]
 
 
 def broadcast(node: Node, body: Tracer) -> list[Value]:
@@ -53,10 +53,10 @@ def broadcast(node: Node, body: Tracer) -> list[Value]:
             is_fine = own < rank or (shape is not None and shape[0] == 1)
         if not is_fine:
             raise _no(node, "has elements of several lengths")
-    return [value._replace(lengths=lengths) for value in vector.broadcast(node, body)]
+    return [value._replace(lengths=lengths) for value in rules.broadcast(node, body)]
 
 
-def along_axis(rule: vector.Rule, default: int) -> vector.Rule:
+def along_axis(rule: rules.Rule, default: int) -> rules.Rule:
     """Along any axis but the first they go as they are."""
 
     def ragged(node: Node, body: Tracer) -> list[Value]:
@@ -65,7 +65,7 @@ def along_axis(rule: vector.Rule, default: int) -> vector.Rule:
             raise _no(node, "has elements of several lengths")
         lengths, names = _lengths(node, body), []
         for k, name in enumerate(node.inputs):
-            if not body.lengths(name) and (k == 0 or rule is vector.concat):
+            if not body.lengths(name) and (k == 0 or rule is rules.concat):
                 raise _no(node, "puts elements of one length to those of several")
             names.append(body.name(name))
         return [Value(made, True, lengths) for made in body.again(node, names, axis=axis + 1)]
@@ -104,7 +104,7 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
     if found != places_of:
         raise _no(node, "reduces an axis that is out of range")
     if 0 not in places_of:
-        return [one._replace(lengths=body.lengths(name)) for one in vector.reduce(node, body)]
+        return [one._replace(lengths=body.lengths(name)) for one in rules.reduce(node, body)]
     dtype = dtype_of(body.types[name].number)
     if dtype is None or dtype.name not in _FILLED:
         raise _no(node, "has elements of several lengths and of such a type")
@@ -119,7 +119,7 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
 
     def reduced(tensor: str, is_filled: bool) -> str:
         if node.op_type != "ReduceMean" or not is_filled:
-            return vector.reduce_rows(node, body, tensor)[0]
+            return rules.reduce_rows(node, body, tensor)[0]
         # The mean is over the own length.
         nodes, places = body.nodes, [place + 1 for place in sorted(places_of)]
         keeps = node.attribute("keepdims", 1)
@@ -144,11 +144,11 @@ def matmul(node: Node, body: Tracer) -> list[Value]:
     ranks = body.rank(a), body.rank(b)
     if body.lengths(a) and not body.lengths(b) and ranks[0] >= 2 and ranks[1] <= 2:
         lengths = body.lengths(a)
-        return [value._replace(lengths=lengths) for value in vector.matmul(node, body)]
+        return [value._replace(lengths=lengths) for value in rules.matmul(node, body)]
     # A sum over the first axis of both.
     if body.lengths(a) == body.lengths(b) and ranks in ((1, 2), (1, 1)):
         _lengths(node, body)
-        return vector.matmul_rows(node, body, body.filled(a, 0), body.filled(b, 0))
+        return rules.matmul_rows(node, body, body.filled(a, 0), body.filled(b, 0))
     raise _no(node, "has elements of several lengths")
 
 
@@ -156,7 +156,7 @@ def shape(node: Node, body: Tracer) -> list[Value]:
     """It varies: its first number is the length."""
     nodes = body.nodes
     rank = body.rank(node.inputs[0])
-    start, end = vector.ends_of_shape(node, rank)
+    start, end = rules.ends_of_shape(node, rank)
     lengths = nodes.unsqueeze(body.lengths(node.inputs[0]), 1)
     both = nodes.op("Shape", body.name(node.inputs[0]))
     others = nodes.slice(both, nodes.constant([2]), nodes.constant([rank + 1]), 0)
@@ -167,7 +167,7 @@ def shape(node: Node, body: Tracer) -> list[Value]:
     return [Value(whole, True)]
 
 
-def with_axes_behind(rule: vector.Rule) -> vector.Rule:
+def with_axes_behind(rule: rules.Rule) -> rules.Rule:
     """Unsqueeze and Squeeze of axes behind the first."""
 
     def ragged(node: Node, body: Tracer) -> list[Value]:
@@ -185,7 +185,7 @@ def transpose(node: Node, body: Tracer) -> list[Value]:
     if order[0] != 0:
         raise _no(node, "has elements of several lengths")
     lengths = body.lengths(node.inputs[0])
-    return [value._replace(lengths=lengths) for value in vector.transpose(node, body)]
+    return [value._replace(lengths=lengths) for value in rules.transpose(node, body)]
 
 
 def gather(node: Node, body: Tracer) -> list[Value]:
@@ -196,7 +196,7 @@ def gather(node: Node, body: Tracer) -> list[Value]:
     if not axis or body.varies(indices):
         raise _no(node, "has elements of several lengths")
     lengths = body.lengths(node.inputs[0])
-    return [value._replace(lengths=lengths) for value in vector.gather(node, body)]
+    return [value._replace(lengths=lengths) for value in rules.gather(node, body)]
 
 
 def _look_up(node: Node, body: Tracer) -> list[Value]:
@@ -213,7 +213,7 @@ def gemm(node: Node, body: Tracer) -> list[Value]:
     a, b, c = node.inputs[0], node.inputs[1], node.input(2)
     if body.lengths(b) or node.attribute("transA", 0) or (c and (body.lengths(c) or body.rank(c) > 1)):
         raise _no(node, "has elements of several lengths")
-    return [value._replace(lengths=body.lengths(a)) for value in vector.gemm(node, body)]
+    return [value._replace(lengths=body.lengths(a)) for value in rules.gemm(node, body)]
 
 
 def slice_(node: Node, body: Tracer) -> list[Value]:
@@ -222,4 +222,4 @@ def slice_(node: Node, body: Tracer) -> list[Value]:
     if axes is None or not all(axis_from_front(axis, rank) for axis in axes):
         raise _no(node, "has elements of several lengths")
     lengths = body.lengths(node.inputs[0])
-    return [value._replace(lengths=lengths) for value in vector.slice_(node, body)]
+    return [value._replace(lengths=lengths) for value in rules.slice_(node, body)]
