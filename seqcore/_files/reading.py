@@ -18,7 +18,7 @@ from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 
 COLUMN = "tensors"  # the name of the column of a sequence
-_OTHER_FORMATS = {  # by their first bytes
+_OTHER_BEGINNINGS = {  # by their first bytes
     b"PAR1": "a Parquet file: read it with pyarrow.parquet, and convert a column with "
     "TensorSequence.from_arrow",
     b"FEA1": "a Feather file of version 1: convert it with pyarrow.feather",
@@ -277,7 +277,7 @@ def _why(path, error):
         beginning = file.read(len(_MAGIC))
         file.seek(max(os.fstat(file.fileno()).st_size - len(_MAGIC), 0))
         end = file.read()
-    for start, what in _OTHER_FORMATS.items():
+    for start, what in _OTHER_BEGINNINGS.items():
         if beginning.startswith(start):
             return f"it is {what}"
     if not beginning:

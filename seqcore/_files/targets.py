@@ -22,7 +22,7 @@ _PREFIX = ".seqcore-"
 _NEXT_LOOKS: dict[str, float] = {}  # by folder: when to look again for files that were left behind
 
 
-_OTHER_FORMATS = {
+_OTHER_SUFFIXES = {
     **dict.fromkeys(
         (".parquet", ".pq"), "pyarrow.parquet.write_table(pyarrow.table(columns), path) writes it"
     ),
@@ -43,7 +43,7 @@ def check_path(path, sequence):
             )
         raise TypeError(f"path must be a str or os.PathLike, got {got(path)}")
     stem, suffix = os.path.splitext(os.fsdecode(path))
-    if remedy := _OTHER_FORMATS.get(suffix.lower()):
+    if remedy := _OTHER_SUFFIXES.get(suffix.lower()):
         raise ValueError(
             f"save writes Arrow files, not {suffix}: name it {shown(os.path.basename(stem) + '.arrow')}; "
             f"{remedy}"

@@ -2,7 +2,7 @@
 
 cimport numpy as cnp
 
-from seqcore.core.store cimport Piece, Share, Source, Status, Store
+from seqcore.core.store cimport Piece, Share, Source, Store
 
 # -- container -------------------------------------------------------------------------------------------
 # The base of TensorSequence: a store, a type and a lock.

@@ -35,7 +35,7 @@ cdef int erase(object sequence, Py_ssize_t position) except -1
 cdef int insert_memory(object sequence, Py_ssize_t position, void *data, int ndim, const Py_ssize_t *shape,
                        const Py_ssize_t *strides, object owner) except -1
 
-# -- splits and joins, as ONNX's SplitToSequence and ConcatFromSequence; the GIL is let go meanwhile --
+# -- splits and joins, as ONNX's SplitToSequence and ConcatFromSequence; the GIL is released meanwhile -
 
 cdef object split(object tensor, int axis, Py_ssize_t length, bint drop_axis)
 cdef object split_lengths(object tensor, int axis, const Py_ssize_t *lengths, Py_ssize_t n)
@@ -43,8 +43,8 @@ cdef object join(object sequence, int axis, bint new_axis)      # an array of it
 
 # -- reading without the GIL -------------------------------------------------------------------------
 
-# O(1), without a copy. Each snapshot is let go once, with the GIL. While there is one, an edit of the
-# sequence copies its slots first, 16 bytes for each element.
+# O(1), without a copy. Each snapshot is released once by `let_go`, with the GIL. While there is one, an edit
+# of the sequence copies its slots first, 16 bytes for each element.
 cdef const Snapshot *hold(object sequence) except NULL
 cdef void let_go(const Snapshot *snapshot) noexcept
 
@@ -52,6 +52,6 @@ cdef Py_ssize_t count(const Snapshot *snapshot) noexcept nogil
 
 # Write where an element's first item is, and shape and strides in bytes of its first `room` axes; return its
 # rank, or -1 where there is no element at the position, or its file is damaged there. The data are the
-# snapshot's until it is let go: read only, and PyObject pointers in a sequence of strings.
+# snapshot's until it is released: read only, and PyObject pointers in a sequence of strings.
 cdef int view(const Snapshot *snapshot, Py_ssize_t position, const char **data, int room,
               Py_ssize_t *shape, Py_ssize_t *strides) noexcept nogil

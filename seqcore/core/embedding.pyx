@@ -11,11 +11,8 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.store cimport take_whole
-from seqcore.core.store cimport read_one
 from seqcore.core.sequence cimport TensorSequence
-from seqcore.core.store cimport Piece, extent, strides_of
-from seqcore.core.store cimport Store, release, size_of
+from seqcore.core.store cimport Piece, Store, extent, read_one, release, size_of, strides_of, take_whole
 
 from seqcore._arguments.shown import got
 from seqcore.core.maps import join_elements, split_by_lengths, split_equally

@@ -1244,7 +1244,7 @@ cdef bint is_one_stretch(Block *block, const Store *store) noexcept nogil:
 
 
 cdef bint have_same_lengths(const Block *left, const Block *right) noexcept nogil:
-    """Return whether as many elements, as long as each other, are in two tables; False where it isn't clear."""
+    """Return whether two tables have as many elements, as long as each other; False where it isn't clear."""
     cdef const int64_t *ours
     cdef const int64_t *theirs
     cdef int64_t differ = 0

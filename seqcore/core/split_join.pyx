@@ -30,8 +30,8 @@ from seqcore.core.store cimport (
     DAMAGED, EVEN, IN_MEMORY, LENGTHS_TOO_LONG, LENGTHS_TOO_SHORT, LENGTH_DIFFERS, MAX_BYTES, MAX_NDIM,
     NEGATIVE_LENGTH, NO_MEMORY, OF_A_TABLE, OK, OUT_OF_RANGE, RANK_DIFFERS, SHAPED, SHAPE_DIFFERS,
     TOO_LARGE, WITHOUT_GIL, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Run, Slot, Source, Status,
-    Store, Table, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store, even_table, extent,
-    fill, find_run, has_runs, is_worth_releasing, kept_memory, new_slots, offsets_table, owner_of,
+    Store, Table, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store, even_table,
+    extent, fill, find_run, has_runs, is_worth_releasing, kept_memory, new_slots, offsets_table, owner_of,
     padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots, runs_of, shape_of,
     shaped_table, size_of, store_of, strides_of, views_table,
 )

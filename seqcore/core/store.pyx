@@ -12,9 +12,8 @@
                       Piece    address, length, strides of one element
                       Block    addresses and lengths of many that have one layout: what loops work with
 
-Every loop reads elements through `blocks`. Edits are in the
-section `buffer`, and `container.pyx` makes them under its lock. An element's address is computed in `resolve`
-in store.pxd.
+Every loop reads elements through `blocks`. Edits are in the section `buffer`, and `container.pyx` makes them
+under its lock. An element's address is computed in `resolve` in store.pxd.
 
 Sections::
 

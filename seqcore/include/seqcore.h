@@ -7,9 +7,9 @@
        seqcore->append(sequence, tensor);
 
    New functions are added at the end, so an extension that was compiled with one version of seqcore runs with
-   later ones; `seqcore_import` raises an ImportError if it can't. Returned objects are new references; arguments remain the caller's. All functions except
-   `count` and `view` require the GIL, or an attached thread state on free-threaded builds. All may be called
-   from several threads at once. */
+   later ones; `seqcore_import` raises an ImportError if it can't. Returned objects are new references;
+   arguments remain the caller's. All functions except `count` and `view` require the GIL, or an attached
+   thread state on free-threaded builds. All may be called from several threads at once. */
 
 #ifndef SEQCORE_H
 #define SEQCORE_H

@@ -1,5 +1,6 @@
 """The code on the pages of docs/ and in README runs, and prints what they show."""
 
+import builtins
 import re
 import sys
 from xml.etree import ElementTree
@@ -69,6 +70,28 @@ def test_files_that_the_pages_on_structure_name_are_there():
         places = [ROOT, *(ROOT / "seqcore" / folder for folder in ("", "core", "onnx", "_files", "_maps"))]
         missing = [name for name in names if not any((place / name).exists() for place in places)]
         assert missing == [], page.name
+
+
+@pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="outside of the repository")
+def test_names_in_backticks_are_there():
+    """A name that a comment, a docstring or a page for contributors gives also occurs without backticks."""
+    spans = re.compile(r"(`+)([^`\n]+)\1")
+    source = {
+        path: path.read_text("utf-8")
+        for folder in ("seqcore", "tests", "benchmarks")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".pyx", ".pxd", ".pyi", ".h"}
+    }
+    known = {*dir(builtins), "md", *(path.stem for path in ROOT.iterdir())}
+    for path, text in source.items():
+        known.update(re.findall(r"\w+", spans.sub("", text)), path.parts, [path.stem])
+    texts = [*source.values(), (ROOT / "CONTRIBUTING.md").read_text("utf-8")]
+    texts += [path.read_text("utf-8") for path in (ROOT / "docs" / "contributing").glob("*.md")]
+    named = {
+        span for text in texts for _, span in spans.findall(text) if re.fullmatch(r"[A-Za-z_][\w.]*", span)
+    }
+    named = {one for one in named if one.partition(".")[0] not in sys.stdlib_module_names}
+    assert [one for one in sorted(named) if not known.issuperset(filter(None, one.split(".")))] == []
 
 
 def test_both_sides_of_each_row_are_equal():

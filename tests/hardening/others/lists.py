@@ -1,4 +1,4 @@
-"""CPython's `list_tests` and `seq_tests`, which `list` and `UserList` pass, on TensorSequence."""
+"""CPython's `list_tests` and `seq_tests`, which `list` and `collections.UserList` pass, on TensorSequence."""
 
 import unittest
 from collections.abc import MutableSequence
