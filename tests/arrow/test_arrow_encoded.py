@@ -4,7 +4,7 @@ import gc
 
 import numpy as np
 import pytest
-from support.strategies import assert_holds
+from support.strategies import address, assert_holds
 
 from seqcore import TensorSequence
 from seqcore.core.fields import Chunk
@@ -14,10 +14,6 @@ pa = pytest.importorskip("pyarrow")
 from_arrow = TensorSequence.from_arrow
 INDICES = np.random.default_rng(0).integers(0, 5_000, 20_000)
 needs_bool8 = pytest.mark.skipif(not hasattr(pa, "bool8"), reason="this pyarrow has no bool8")
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 def int64s(*lists):

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from support.c_data import FORMATS
 from support.c_producers import Node, bits, fixed_size_lists, lists, numbers
-from support.strategies import assert_holds, filled, laid_out
+from support.strategies import address, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, concat_from_sequence
 
 NUMBERS = [name for name in FORMATS if name not in ("bool", "string")]
 from_arrow = TensorSequence.from_arrow
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 def offsets(*numbers, dtype="i8"):

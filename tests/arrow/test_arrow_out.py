@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
-from support.strategies import filled, same
+from support.strategies import address, filled, same
 
 from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
 from support.arrow_values import SHARED_NAMES, addresses_of, elements_of, sound  # noqa: E402
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 def assert_same(got, expected):

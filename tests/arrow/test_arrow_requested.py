@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.strategies import filled, same
+from support.strategies import address, filled, same
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -20,10 +20,6 @@ from support.arrow_values import (  # noqa: E402
 
 VIEWS = [getattr(pa, name) for name in ("list_view", "large_list_view") if hasattr(pa, name)]
 views = pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.__name__)
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 def assert_holds_same(made, arrays):

@@ -12,10 +12,6 @@ from seqcore import TensorSequence, split_to_sequence
 pa = pytest.importorskip("pyarrow")
 
 
-def address(array):
-    return array.__array_interface__["data"][0]
-
-
 # --- out ---
 
 

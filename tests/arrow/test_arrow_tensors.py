@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from support.damaged_elements import assert_damaged
-from support.strategies import assert_holds, filled
+from support.strategies import address, assert_holds, filled
 
 from seqcore import TensorSequence
 
@@ -17,10 +17,6 @@ from support.arrow_values import ITEMS, SHARED_NAMES, with_metadata  # noqa: E40
 from_arrow = TensorSequence.from_arrow
 FIXED, VARIABLE = "arrow.fixed_shape_tensor", "arrow.variable_shape_tensor"
 shared_names = pytest.mark.parametrize("name", SHARED_NAMES)
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 def fixed(name, shape, count, **parameters):

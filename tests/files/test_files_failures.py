@@ -10,20 +10,15 @@ import numpy as np
 import pytest
 from support.bodies import Refusal
 from support.races import together
-from support.saved import contents, needs_proc, open_files, ragged, saved, unchanged
-from support.strategies import assert_holds, filled
+from support.saved import contents, needs_proc, open_files, part, ragged, saved, unchanged
+from support.strategies import assert_holds
 
 import seqcore as sq
-from seqcore import TensorSequence
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "tensors.arrow"
-
-
-def part(shapes, name="int32", start=0):
-    return TensorSequence([filled(name, shape, start + 5 * i) for i, shape in enumerate(shapes)], name)
 
 
 # --- what fails ---

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.saved import lies_in, needs_proc, pa, saved
-from support.strategies import assert_holds, filled
+from support.saved import lies_in, needs_proc, pa, part, saved
+from support.strategies import assert_holds
 
 import seqcore as sq
-from seqcore import TensorSequence, split_to_sequence
+from seqcore import split_to_sequence
 
 pytestmark = pytest.mark.mostly_slow(3)
 
@@ -19,10 +19,6 @@ pytestmark = pytest.mark.mostly_slow(3)
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "tensors.arrow"
-
-
-def part(shapes, name="int32", start=0):
-    return TensorSequence([filled(name, shape, start + 5 * i) for i, shape in enumerate(shapes)], name)
 
 
 def elements(parts):

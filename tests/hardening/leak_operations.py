@@ -4,12 +4,13 @@ import atexit
 import copy
 import tempfile
 import types
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from operations import GROUPS as SHARED
 from operations import fails, fresh
+from support.bodies import Inline
 from support.surface import BASE, CALLS, MORE, SEQUENCES, TENSOR, Operands
 
 import seqcore as sq
@@ -143,16 +144,6 @@ def c_api():
 @group
 def operators():
     return calls("operators", "training")
-
-
-class Inline(Executor):
-    def submit(self, function, /, *args, **kwargs):
-        future = Future()
-        try:
-            future.set_result(function(*args, **kwargs))
-        except BaseException as error:
-            future.set_exception(error)
-        return future
 
 
 # -- Arrow and files -------------------------------------------------------------------------------------

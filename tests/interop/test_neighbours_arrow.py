@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from support.strategies import NUMERIC_NAMES, assert_holds, filled, laid_out, same
+from support.strategies import NUMERIC_NAMES, address, assert_holds, filled, laid_out, same
 from test_neighbours import READ_ONLY_DLPACK, refused
 
 from seqcore import TensorSequence, split_to_sequence
@@ -14,10 +14,6 @@ pa = pytest.importorskip("pyarrow")
 
 ARROW_NAMES = [name for name in NUMERIC_NAMES if "complex" not in name]
 SHARED_NAMES = [name for name in ARROW_NAMES if name != "bool"]  # Arrow has eight bools in a byte
-
-
-def address(array):
-    return array.__array_interface__["data"][0]
 
 
 # --- elements to Arrow ---

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.bodies import pieces
 
 import seqcore as sq
 from seqcore._maps import elementwise
@@ -23,11 +24,6 @@ def way(request, ways):
 
 def ragged(count=300):
     return sq.TensorSequence([1 + np.arange(1 + i % 4, dtype=np.float32) for i in range(count)])
-
-
-def pieces(count, nbytes):
-    """So many elements of so many bytes each, of memory that is only looked at."""
-    return sq.split_to_sequence(np.zeros((count, nbytes), np.uint8), keepdims=0)
 
 
 def run_in_blocks(blocks):

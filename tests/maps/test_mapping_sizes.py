@@ -2,16 +2,11 @@
 
 import numpy as np
 import pytest
-from support.bodies import Inline, numbers
+from support.bodies import Inline, numbers, pieces
 
 import seqcore as sq
 from seqcore._maps import executors, job, work, workers
 from seqcore._maps.job import Job
-
-
-def pieces(count, nbytes):
-    """So many elements of so many bytes each, of memory that is only looked at."""
-    return sq.split_to_sequence(np.zeros((count, nbytes), np.uint8), keepdims=0)
 
 
 class TestChunks:

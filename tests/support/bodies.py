@@ -74,6 +74,11 @@ def numbers(count, kind=sq.TensorSequence):
     return kind([np.array([i]) for i in range(count)])
 
 
+def pieces(count, nbytes):
+    """So many elements of so many bytes each, of memory that is only looked at."""
+    return sq.split_to_sequence(np.zeros((count, nbytes), np.uint8), keepdims=0)
+
+
 def double(a):
     return a * 2
 

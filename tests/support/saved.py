@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.strategies import NAMES, filled
+from support.strategies import NAMES, address, filled
 
 import seqcore as sq
 
@@ -28,8 +28,8 @@ class Tagged(sq.TensorSequence):
         self.tag = tag
 
 
-def address(array):
-    return array.__array_interface__["data"][0]
+def part(shapes, name="int32", start=0):
+    return sq.TensorSequence([filled(name, shape, start + 5 * i) for i, shape in enumerate(shapes)], name)
 
 
 def mappings(path):

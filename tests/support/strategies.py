@@ -56,6 +56,11 @@ def filled(name, shape, start=0):
     return count.astype(dtype_of(name)).reshape(shape).copy()
 
 
+def address(array):
+    """Where an array begins in memory."""
+    return array.__array_interface__["data"][0]
+
+
 def laid_out(array, layout):
     """The same values in another layout of memory, as a view where the layout needs one."""
     if layout == "fortran":

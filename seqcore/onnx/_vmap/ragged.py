@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from seqcore.onnx._model.graph import Node
-from seqcore.onnx._model.record import Declined, axis_from_front
+from seqcore.onnx._model.record import axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._vmap import rules
 from seqcore.onnx._vmap.tracer import Tracer, Value
@@ -23,15 +23,11 @@ from seqcore.onnx._vmap.tracer import Tracer, Value
 _FILLED = ("float32", "float64", "int32", "int64")
 
 
-def _no(node: Node, why: str) -> Declined:
-    return Declined(f"{why} at {node.label()}")
-
-
 def _lengths(node: Node, body: Tracer) -> str:
     """Return the lengths of what a node gets, which have to be the same of all."""
     found = {body.lengths(name) for name in node.inputs} - {""}
     if len(found) > 1:
-        raise _no(node, "puts elements of several lengths together")
+        raise rules.declined(node, "puts elements of several lengths together")
     return found.pop()
 
 
@@ -52,7 +48,7 @@ def broadcast(node: Node, body: Tracer) -> list[Value]:
             shape = body.types[name].shape
             is_fine = own < rank or (shape is not None and shape[0] == 1)
         if not is_fine:
-            raise _no(node, "has elements of several lengths")
+            raise rules.declined(node, "has elements of several lengths")
     return [value._replace(lengths=lengths) for value in rules.broadcast(node, body)]
 
 
@@ -62,11 +58,11 @@ def along_axis(rule: rules.Rule, default: int) -> rules.Rule:
     def ragged(node: Node, body: Tracer) -> list[Value]:
         axis = axis_from_front(node.attribute("axis", default), body.rank(node.inputs[0]))
         if not axis or not all(body.lengths(name) for name in node.inputs if body.varies(name)):
-            raise _no(node, "has elements of several lengths")
+            raise rules.declined(node, "has elements of several lengths")
         lengths, names = _lengths(node, body), []
         for k, name in enumerate(node.inputs):
             if not body.lengths(name) and (k == 0 or rule is rules.concat):
-                raise _no(node, "puts elements of one length to those of several")
+                raise rules.declined(node, "puts elements of one length to those of several")
             names.append(body.name(name))
         return [Value(made, True, lengths) for made in body.again(node, names, axis=axis + 1)]
 
@@ -97,24 +93,24 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
     if axes is None and node.input(1):
         axes = body.integers(node, 1)
         if axes is None:
-            raise _no(node, "reduces axes that only a run tells")
+            raise rules.declined(node, "reduces axes that only a run tells")
     rank = body.rank(name)
     found = {axis_from_front(int(axis), rank) for axis in axes or range(rank)}
     places_of = {place for place in found if place is not None}
     if found != places_of:
-        raise _no(node, "reduces an axis that is out of range")
+        raise rules.declined(node, "reduces an axis that is out of range")
     if 0 not in places_of:
         return [one._replace(lengths=body.lengths(name)) for one in rules.reduce(node, body)]
     dtype = dtype_of(body.types[name].number)
     if dtype is None or dtype.name not in _FILLED:
-        raise _no(node, "has elements of several lengths and of such a type")
+        raise rules.declined(node, "has elements of several lengths and of such a type")
     lowest, highest = _bounds_of(dtype)
     neutral = {
         **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"), 0),
         **{"ReduceMax": lowest, "ReduceMin": highest, "ReduceProd": 1, "ReduceLogSumExp": lowest},
     }
     if node.op_type not in neutral or (node.op_type == "ReduceMean" and dtype.kind != "f"):
-        raise _no(node, "has elements of several lengths")
+        raise rules.declined(node, "has elements of several lengths")
     body.wants_filled()  # what comes out for none, runtimes don't agree on
 
     def reduced(tensor: str, is_filled: bool) -> str:
@@ -149,7 +145,7 @@ def matmul(node: Node, body: Tracer) -> list[Value]:
     if body.lengths(a) == body.lengths(b) and ranks in ((1, 2), (1, 1)):
         _lengths(node, body)
         return rules.matmul_rows(node, body, body.filled(a, 0), body.filled(b, 0))
-    raise _no(node, "has elements of several lengths")
+    raise rules.declined(node, "has elements of several lengths")
 
 
 def shape(node: Node, body: Tracer) -> list[Value]:
@@ -174,7 +170,7 @@ def with_axes_behind(rule: rules.Rule) -> rules.Rule:
         axes = (body.integers(node, 1) if node.input(1) else None) or [0]
         rank = body.rank(node.inputs[0]) + len(axes) * node.is_op("Unsqueeze")
         if not all(axis_from_front(int(axis), rank) for axis in axes):
-            raise _no(node, "has elements of several lengths")
+            raise rules.declined(node, "has elements of several lengths")
         return [value._replace(lengths=body.lengths(node.inputs[0])) for value in rule(node, body)]
 
     return ragged
@@ -183,7 +179,7 @@ def with_axes_behind(rule: rules.Rule) -> rules.Rule:
 def transpose(node: Node, body: Tracer) -> list[Value]:
     order = node.attribute("perm", list(range(body.rank(node.inputs[0])))[::-1])
     if order[0] != 0:
-        raise _no(node, "has elements of several lengths")
+        raise rules.declined(node, "has elements of several lengths")
     lengths = body.lengths(node.inputs[0])
     return [value._replace(lengths=lengths) for value in rules.transpose(node, body)]
 
@@ -194,7 +190,7 @@ def gather(node: Node, body: Tracer) -> list[Value]:
         return _look_up(node, body)
     axis = axis_from_front(node.attribute("axis", 0), body.rank(data))
     if not axis or body.varies(indices):
-        raise _no(node, "has elements of several lengths")
+        raise rules.declined(node, "has elements of several lengths")
     lengths = body.lengths(node.inputs[0])
     return [value._replace(lengths=lengths) for value in rules.gather(node, body)]
 
@@ -203,7 +199,7 @@ def _look_up(node: Node, body: Tracer) -> list[Value]:
     """Indices of several lengths: behind their ends the first item is looked up."""
     data, indices = node.inputs
     if node.attribute("axis", 0) != 0:
-        raise _no(node, "has elements of several lengths")
+        raise rules.declined(node, "has elements of several lengths")
     body.wants_filled()  # where nothing is looked up, there may be no item at all
     made = body.again(node, [body.name(data), body.filled(indices, 0)])
     return [Value(made[0], True, body.lengths(indices))]
@@ -212,7 +208,7 @@ def _look_up(node: Node, body: Tracer) -> list[Value]:
 def gemm(node: Node, body: Tracer) -> list[Value]:
     a, b, c = node.inputs[0], node.inputs[1], node.input(2)
     if body.lengths(b) or node.attribute("transA", 0) or (c and (body.lengths(c) or body.rank(c) > 1)):
-        raise _no(node, "has elements of several lengths")
+        raise rules.declined(node, "has elements of several lengths")
     return [value._replace(lengths=body.lengths(a)) for value in rules.gemm(node, body)]
 
 
@@ -220,6 +216,6 @@ def slice_(node: Node, body: Tracer) -> list[Value]:
     axes = body.integers(node, 3) if node.input(3) else None
     rank = body.rank(node.inputs[0])
     if axes is None or not all(axis_from_front(axis, rank) for axis in axes):
-        raise _no(node, "has elements of several lengths")
+        raise rules.declined(node, "has elements of several lengths")
     lengths = body.lengths(node.inputs[0])
     return [value._replace(lengths=lengths) for value in rules.slice_(node, body)]

@@ -24,7 +24,8 @@ from seqcore.onnx._vmap.tracer import Tracer, Value
 Rule = Callable[[Node, Tracer], list[Value]]
 
 
-def _no(node: Node, why: str) -> Declined:
+def declined(node: Node, why: str) -> Declined:
+    """Return the exception of a rule that can't vectorize a node."""
     return Declined(f"{why} at {node.label()}")
 
 
@@ -94,10 +95,10 @@ def reduce_rows(node: Node, body: Tracer, tensor: str) -> list[str]:
     if is_input:
         axes = body.integers(node, 1)
         if axes is None:
-            raise _no(node, "reduces axes that only a run tells")
+            raise declined(node, "reduces axes that only a run tells")
     if not axes:
         if node.attribute("noop_with_empty_axes", 0):
-            raise _no(node, "may reduce no axes")
+            raise declined(node, "may reduce no axes")
         axes = range(rank)
         is_input = node.op_type == "ReduceSum" or body.opset >= 18
     axes = [_behind(int(axis)) for axis in axes]
@@ -110,7 +111,7 @@ def cum_sum(node: Node, body: Tracer) -> list[Value]:
     body.rank_with_axes(node.inputs[0])
     axis = body.integers(node, 1)
     if axis is None or len(axis) != 1:
-        raise _no(node, "adds up along an axis that only a run tells")
+        raise declined(node, "adds up along an axis that only a run tells")
     place = body.nodes.constant(_behind(axis[0]))
     return body.vary(body.again(node, [body.name(node.inputs[0]), place]))
 
@@ -204,7 +205,7 @@ def _times(name: str, factor: float, node: Node, body: Tracer) -> str:
         return name
     dtype = dtype_of(body.types[node.inputs[0]].number)
     if dtype is None or dtype.kind != "f":
-        raise _no(node, f"multiplies by {factor} what isn't known to be floats")
+        raise declined(node, f"multiplies by {factor} what isn't known to be floats")
     return body.nodes.op("Mul", name, body.nodes.constant([factor], dtype))
 
 
@@ -246,7 +247,7 @@ def gather(node: Node, body: Tracer) -> list[Value]:
     rank = body.rank_with_axes(data)
     axis = axis_from_front(node.attribute("axis", 0), rank)
     if axis is None:
-        raise _no(node, "picks along an axis that is out of range")
+        raise declined(node, "picks along an axis that is out of range")
     nodes = body.nodes
     if not body.varies(indices):
         made = body.again(node, [body.name(data), body.name(indices)], axis=axis + 1)
@@ -296,17 +297,17 @@ def slice_(node: Node, body: Tracer) -> list[Value]:
     if node.input(3):
         axes = body.integers(node, 3)
         if axes is None:
-            raise _no(node, "cuts axes that only a run tells")
+            raise declined(node, "cuts axes that only a run tells")
         places = list(map(_behind, axes))
     else:
         shapes = [body.types[name].shape for name in node.inputs[1:3] if name in body.types]
         known = [shape[0] for shape in shapes if shape and isinstance(shape[0], int)]
         if not known or known[0] > rank:
-            raise _no(node, "cuts so many axes as only a run tells")
+            raise declined(node, "cuts so many axes as only a run tells")
         places = list(range(1, 1 + known[0]))
     if any(body.varies(name) for name in node.inputs[1:3]):
         if len(places) > 1:
-            raise _no(node, "cuts another length in each iteration")
+            raise declined(node, "cuts another length in each iteration")
         return _cut(node, body, places[0] - 1 if places[0] > 0 else places[0] + rank)
     starts, ends = body.same(node, 1), body.same(node, 2)
     steps = [body.same(node, 4)] if node.input(4) else []
@@ -318,9 +319,9 @@ def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
     """A Slice from another start to another end in each iteration, along the first axis."""
     data = node.inputs[0]
     if axis != 0:
-        raise _no(node, "cuts another length in each iteration")
+        raise declined(node, "cuts another length in each iteration")
     if node.input(4) and body.integers(node, 4) != [1]:
-        raise _no(node, "cuts with a step")
+        raise declined(node, "cuts with a step")
     nodes = body.nodes
     total, zero = body.length(data, 0), nodes.constant(0)
     bounds = []
@@ -380,7 +381,7 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
     nodes = body.nodes
     tensor, wanted = body.name(node.inputs[0]), body.same(node, 1)
     if not body.varies(node.inputs[0]):
-        raise _no(node, "goes by another shape in each iteration")
+        raise declined(node, "goes by another shape in each iteration")
     fixed = body.integers(node, 1)
     if fixed is None or -1 in fixed:
         body.fails_empty()
@@ -403,7 +404,7 @@ def flatten(node: Node, body: Tracer) -> list[Value]:
     elif axis == rank:
         lengths = [0, -1, 1]
     else:
-        raise _no(node, "flattens in the middle")
+        raise declined(node, "flattens in the middle")
     body.fails_empty()
     made = body.nodes.op("Reshape", body.name(node.inputs[0]), body.nodes.constant(lengths))
     return body.vary([made])
@@ -436,19 +437,19 @@ def squeeze(node: Node, body: Tracer) -> list[Value]:
     if not node.input(1):
         known = body.types[node.inputs[0]].shape
         if known is None or not all(isinstance(length, int) for length in known):
-            raise _no(node, "squeezes axes that only a run tells")
+            raise declined(node, "squeezes axes that only a run tells")
         axes = [k for k, length in enumerate(known) if length == 1]
         if not axes:
             return body.vary([body.nodes.op("Identity", body.name(node.inputs[0]))])
     elif not (axes := _axes_of(node, body)):
-        raise _no(node, "squeezes none of its axes, which means all to onnxruntime,")
+        raise declined(node, "squeezes none of its axes, which means all to onnxruntime,")
     return body.vary([body.nodes.squeeze(body.name(node.inputs[0]), *map(_behind, axes))])
 
 
 def _axes_of(node: Node, body: Tracer) -> list[int]:
     axes = body.integers(node, 1)
     if axes is None:
-        raise _no(node, "goes by axes that only a run tells")
+        raise declined(node, "goes by axes that only a run tells")
     return axes
 
 
@@ -458,7 +459,7 @@ def expand(node: Node, body: Tracer) -> list[Value]:
     lengths = body.types[node.inputs[1]].shape if node.inputs[1] in body.types else None
     n = lengths[0] if lengths and len(lengths) == 1 else None
     if not isinstance(n, int):
-        raise _no(node, "expands to a rank that only a run tells")
+        raise declined(node, "expands to a rank that only a run tells")
     own = body.rank(node.inputs[0])
     ones = nodes.constant([1] * (1 + max(own - n, 0)))
     tensor = body.aligned(node.inputs[0], max(own, n))
@@ -475,7 +476,7 @@ def pad(node: Node, body: Tracer) -> list[Value]:
     nodes = body.nodes
     rank = body.rank_with_axes(node.inputs[0])
     if node.input(3):
-        raise _no(node, "names the axes that it pads")
+        raise declined(node, "names the axes that it pads")
     pads = body.same(node, 1)
     middle, end, zero = nodes.constant([rank]), nodes.constant([2 * rank]), nodes.constant([0])
     whole = nodes.join_axes([0], nodes.slice(pads, zero, middle, 0), [0], nodes.slice(pads, middle, end, 0))
@@ -488,7 +489,7 @@ def einsum(node: Node, body: Tracer) -> list[Value]:
     sides = node.attribute("equation", b"").decode().replace(" ", "").split("->")
     letter = next((one for one in "zyxwvutsrq" if one not in "".join(sides)), "")
     if len(sides) != 2 or "." in "".join(sides) or not letter:
-        raise _no(node, "has no letter to spare")
+        raise declined(node, "has no letter to spare")
     terms = [
         letter * body.varies(name) + term for name, term in zip(node.inputs, sides[0].split(","), strict=True)
     ]
@@ -498,7 +499,7 @@ def einsum(node: Node, body: Tracer) -> list[Value]:
 
 def only_same(node: Node, body: Tracer) -> list[Value]:
     """Decline: the output would have another shape in each iteration."""
-    raise _no(node, "makes another shape in each iteration")
+    raise declined(node, "makes another shape in each iteration")
 
 
 # If: both branches for all iterations, and a Where.
