@@ -171,10 +171,10 @@ def map_graph_over_many():
 
 
 @case(
-    "the demo's recogniser over a page's lines, two threads",
+    "the demo's recognizer over a page's lines, two threads",
     Limit("one by one, onnxruntime's threads", 0.9, at_least=True),
 )
-def map_recogniser():
+def map_recognizer():
     ort = optional("onnxruntime")
     if not (ort and optional("skimage") and optional("rapidocr")):
         return {}
@@ -182,7 +182,7 @@ def map_recogniser():
 
     page, _, spans = demo.find_lines(demo.shipped_page())
     lines = sq.TensorSequence([page[top:bottom] for top, bottom in spans])
-    ours, theirs = demo.Recogniser(demo.find_model()), demo.Recogniser(demo.find_model())
+    ours, theirs = demo.Recognizer(demo.find_model()), demo.Recognizer(demo.find_model())
     theirs._session = ort.InferenceSession(demo.find_model(), providers=["CPUExecutionProvider"])
     return {
         OURS: Side(lambda: sq.sequence_map(ours, lines, max_workers=2, chunksize=1), noperations=len(lines)),

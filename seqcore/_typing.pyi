@@ -74,7 +74,7 @@ DTypeName: TypeAlias = str | type[Any] | np.dtype[Any]
 Path: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = bytes | bytearray | memoryview | Path
 
-# Graphs and models of onnx, recognised by attributes that other messages lack, because onnx may not be
+# Graphs and models of onnx, recognized by attributes that other messages lack, because onnx may not be
 # installed.
 
 @type_check_only

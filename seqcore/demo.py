@@ -7,7 +7,7 @@ The page, by default one that comes with scikit-image, becomes a sequence of ten
          --sequence_map(trim)->  line, line, ...                         of different widths too, no copy
          --sequence_map(read)->  strings and numbers                     on several threads
 
-The text recogniser is the ONNX model in the ``rapidocr`` wheel. ``pip install "seqcore-tensors[demo]"``
+The text recognizer is the ONNX model in the ``rapidocr`` wheel. ``pip install "seqcore-tensors[demo]"``
 installs it and the other requirements.
 """
 
@@ -37,7 +37,7 @@ else:
     MISSING = ""
 
 LARGEST_SIDE = 3000  # pixels; larger scans take longer and don't read better
-LINE_HEIGHT = 48  # pixels, as in the training of the recogniser
+LINE_HEIGHT = 48  # pixels, as in the training of the recognizer
 LEAST_CONFIDENCE = 0.5  # below this it is not text, but a drawing or grain
 
 
@@ -169,7 +169,7 @@ def _sides(ink):
 
 
 def decode(scores, alphabet):
-    """Turn the output of a recogniser along a line into text (greedy CTC).
+    """Turn the output of a recognizer along a line into text (greedy CTC).
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def decode(scores, alphabet):
     return "".join(alphabet[i] for i in best[steps]), float(confidence)
 
 
-class Recogniser:
+class Recognizer:
     """Reads lines of text: a function for `sequence_map`, which several threads may call at once.
 
     `model` is the path of an ONNX model that takes (1, 3, 48, width) pixels between -1 and 1, returns
@@ -216,11 +216,11 @@ class Recogniser:
 
 
 def find_model():
-    """Find the recogniser in the rapidocr wheel, without importing that package and its dependencies."""
+    """Find the recognizer in the rapidocr wheel, without importing that package and its dependencies."""
     if (package := find_spec("rapidocr")) and package.origin:
         for model in Path(package.origin).parent.glob("models/*rec*.onnx"):
             return model
-    raise DemoError('no text recogniser found: pip install "seqcore-tensors[demo]" installs one')
+    raise DemoError('no text recognizer found: pip install "seqcore-tensors[demo]" installs one')
 
 
 # --- show it --------------------------------------------------------------------------------------
@@ -286,11 +286,11 @@ def tour(image=None, picture=None, threads=2):
         lines = sq.sequence_map(trim, bands, inks)
         widths = [width for _, width in lines.shapes]
         notes.append(f"the lines to {min(widths)}-{max(widths)} pixels")
-    with timed("load the recogniser") as notes:
-        recogniser = Recogniser(model)
+    with timed("load the recognizer") as notes:
+        recognizer = Recognizer(model)
         notes.append(model.name)
-    with timed("recognise") as notes:
-        texts, confidences = sq.sequence_map(recogniser, lines, max_workers=threads, chunksize=1)
+    with timed("recognize") as notes:
+        texts, confidences = sq.sequence_map(recognizer, lines, max_workers=threads, chunksize=1)
         read = [i for i, confidence in enumerate(confidences) if confidence >= LEAST_CONFIDENCE]
         notes.append(f"{len(read)} of {len(lines)} lines, threads: {threads}")
     if not read:

@@ -120,7 +120,7 @@ class Temporary:
         """Write everything to the disk, and give the file a time of its own."""
         self.file.flush()
         os.fsync(self.file.fileno())
-        # A file is recognised by its time, and the system's own times may have steps of milliseconds.
+        # A file is recognized by its time, and the system's own times may have steps of milliseconds.
         now = time.time_ns()
         os.utime(self.file.fileno() if os.utime in os.supports_fd else str(self.name), ns=(now, now))
 

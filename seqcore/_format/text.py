@@ -26,7 +26,7 @@ def as_text(seq):
 
 
 def type_of(seq):
-    """Return the name of the element type; "untyped" for a sequence that is not initialised."""
+    """Return the name of the element type; "untyped" for a sequence that is not initialized."""
     return "untyped" if seq.dtype is None else type_name(seq.dtype)
 
 

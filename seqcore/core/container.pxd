@@ -22,7 +22,7 @@ cdef class Container:
     cdef Share whole(self)
     cdef Py_ssize_t size(self) noexcept
     cdef Source *take(self, object tensor) except NULL
-    cdef int check_initialised(self, Store *news) except -1
+    cdef int check_initialized(self, Store *news) except -1
 
     cdef object element(self, Py_ssize_t at, object given)
     cdef Store *slice_of(self, object key) except NULL

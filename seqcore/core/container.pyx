@@ -178,7 +178,7 @@ cdef class Container:
 
     cdef Share whole(self):
         """A share of the store, of a container that has a type."""
-        self.check_initialised(NULL)
+        self.check_initialized(NULL)
         return share_of(self.snapshot())
 
     cdef Py_ssize_t size(self) noexcept:
@@ -189,14 +189,14 @@ cdef class Container:
 
     cdef Source *take(self, object tensor) except NULL:
         """Return the tensor as a source of this container's type, with one user."""
-        self.check_initialised(NULL)
+        self.check_initialized(NULL)
         return take_tensor(tensor, self._dtype, -1)
 
-    cdef int check_initialised(self, Store *news) except -1:
+    cdef int check_initialized(self, Store *news) except -1:
         """Nothing goes into a container without a type; the store that was to go in is released."""
         if self._dtype is None:
             release(news)
-            raise TypeError("this TensorSequence is not initialised: call super().__init__(...) in __init__ "
+            raise TypeError("this TensorSequence is not initialized: call super().__init__(...) in __init__ "
                             "of the subclass first")
         return 0
 
@@ -296,7 +296,7 @@ cdef class Container:
         cdef Py_ssize_t n
         cdef Store *stale = NULL
         cdef Status status
-        self.check_initialised(news)
+        self.check_initialized(news)
         with cython.critical_section(self):
             n = size_of(self._store)
             status = put_all(&self._store, &stale, n, news)
@@ -326,7 +326,7 @@ cdef class Container:
         cdef Store *removed = NULL
         cdef Store *stale = NULL
         cdef Status status = NO_MEMORY
-        self.check_initialised(news)
+        self.check_initialized(news)
         try:
             PySlice_Unpack(key, &start, &stop, &step)
             # Elements are exchanged with these slots, so they must be nobody else's.
@@ -356,7 +356,7 @@ cdef class Container:
         cdef const int64_t *positions
         cdef Store *stale = NULL
         cdef Status status = OK
-        self.check_initialised(news)
+        self.check_initialized(news)
         try:
             # Elements are exchanged with these slots, so they must be nobody else's.
             if unshare(&news) != OK:

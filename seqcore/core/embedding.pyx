@@ -25,7 +25,7 @@ cdef TensorSequence checked(object value):
     if not isinstance(value, TensorSequence):
         raise TypeError(f"expected a TensorSequence, got {got(value)}")
     cdef TensorSequence sequence = <TensorSequence>value
-    sequence.check_initialised(NULL)
+    sequence.check_initialized(NULL)
     return sequence
 
 

@@ -84,7 +84,7 @@ cdef cnp.ndarray new_block(Py_ssize_t nbytes, cnp.dtype dtype):
 cdef class Results:
 
     def __cinit__(self, Container output not None, Py_ssize_t expected):
-        output.check_initialised(NULL)
+        output.check_initialized(NULL)
         self.output = output
         self.dtype = output._dtype
         self.expected = max(expected, 1)

@@ -649,7 +649,7 @@ cdef class Convertible(Container):
 
     def __arrow_c_schema__(self):
         """Return the type of the array that `__arrow_c_array__` exports, as a capsule."""
-        self.check_initialised(NULL)
+        self.check_initialized(NULL)
         return late("give_schema")(self)
 
     def __arrow_c_array__(self, requested_schema=None):
@@ -681,7 +681,7 @@ cdef class Convertible(Container):
         copied if `values` is not a view in C order; bools and strings always are. The array is a snapshot:
         later edits of the sequence don't show in it.
         """
-        self.check_initialised(NULL)
+        self.check_initialized(NULL)
         return late("give_array")(self, requested_schema)
 
     def __arrow_c_stream__(self, requested_schema=None):
@@ -690,7 +690,7 @@ cdef class Convertible(Container):
         It works as `__arrow_c_array__`, with one array or a few: elements in several large memories become
         one array for each memory, without a copy.
         """
-        self.check_initialised(NULL)
+        self.check_initialized(NULL)
         return late("give_stream")(self, requested_schema)
 
     @classmethod
@@ -1702,7 +1702,7 @@ cdef class TensorSequence(Ragged):
         if news.dtype is None:
             release(store)
             raise ValueError("an empty sequence needs a dtype: TensorSequence(dtype='float32')")
-        # Not by `extend`, because a subclass's own would see a half-initialised object.
+        # Not by `extend`, because a subclass's own would see a half-initialized object.
         if not self.claim(news.dtype, store):
             raise TypeError("__init__ was called twice on this TensorSequence: make a new one, or edit it "
                             "with clear and extend")
@@ -1962,7 +1962,7 @@ cdef class TensorSequence(Ragged):
         # A sequence is of a class that this one derives from: it adds by itself.
         if isinstance(other, TensorSequence) or not isinstance(other, (list, tuple)):
             return NotImplemented
-        self.check_initialised(NULL)
+        self.check_initialized(NULL)
         cdef TensorSequence result = new_sequence(self._dtype, gather(other, self._dtype).take_store())
         result.extend(self)
         return result

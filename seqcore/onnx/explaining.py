@@ -71,15 +71,15 @@ def _summary(given: Prepared, loops: list[LoopNote], lowered: list[Note], copyin
 
     `copying` has the loops that don't make their lists in linear time.
     """
-    vectorised = [note.loop for note in loops if note.is_vectorised]
+    vectorized = [note.loop for note in loops if note.is_vectorized]
     names = [
         name
         for name, (node, _) in given.producers.items()
         if node.is_op("Loop", "SequenceMap")
         and given.is_sequence(name)
-        and not {node.name, f"{node.name}/Loop"} & {*vectorised, *copying}
+        and not {node.name, f"{node.name}/Loop"} & {*vectorized, *copying}
     ]
-    gains = [f"runs all iterations of {_count(len(vectorised), 'loop')} at once"] if vectorised else []
+    gains = [f"runs all iterations of {_count(len(vectorized), 'loop')} at once"] if vectorized else []
     if names:
         gains.append(f"makes {_count(len(names), 'list')} in linear time (quadratic in onnxruntime)")
     left = sum(not note.is_lowered for note in lowered)

@@ -158,7 +158,7 @@ def lower_with_report(
     *,
     ragged_io: bool = False,
     packs: bool = True,
-    vectorises: bool = True,
+    vectorizes: bool = True,
     target: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     unroll: int = 0,
@@ -174,7 +174,7 @@ def lower_with_report(
     packs : bool, optional
         If True, turn lists that remain loop-carried into tensors that each edit copies. A session doesn't
         need that.
-    vectorises : bool, optional
+    vectorizes : bool, optional
         If True, turn loops with independent iterations into one operator.
     target : {"openvino", "portable"}, optional
     shapes : mapping of str to tuple of int, optional
@@ -203,7 +203,7 @@ def lower_with_report(
     's' stays a list: it is an input of the model
     'rows' becomes pieces of 'x'
     """
-    how = {"packs": packs, "vectorises": vectorises, "target": target, "shapes": shapes, "unroll": unroll}
+    how = {"packs": packs, "vectorizes": vectorizes, "target": target, "shapes": shapes, "unroll": unroll}
     return lower_with_loops(model, ragged_io, **how)[:2]
 
 

@@ -270,8 +270,8 @@ class TestArrayOfASequence:
         assert [item.tolist() for item in ragged] == [[1, 2], [3]]
         assert np.array(sq.TensorSequence([[1, 2], [3, 4]]), dtype=object).shape == (2, 2)
 
-    def test_a_subclass_that_was_not_initialised(self):
-        with pytest.raises(TypeError, match="not initialised"):
+    def test_a_subclass_that_was_not_initialized(self):
+        with pytest.raises(TypeError, match="not initialized"):
             np.array(sq.TensorSequence.__new__(sq.TensorSequence))
 
 

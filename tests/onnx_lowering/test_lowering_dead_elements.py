@@ -145,8 +145,8 @@ GOOD = {"k": 2, "at": [0, 2, 1], "lens": [1, 2], "c": True, "n": 0}
 def ways_of(model):
     """The model as it is lowered for each kind of runtime, loops as loops, and as one operator."""
     has_loops = any(node.op_type in ("Loop", "SequenceMap") for node in model.graph.node)
-    for packs, vectorises in ((False, False), (True, has_loops)):
-        yield lower_with_report(model, packs=packs, vectorises=vectorises)[0]
+    for packs, vectorizes in ((False, False), (True, has_loops)):
+        yield lower_with_report(model, packs=packs, vectorizes=vectorizes)[0]
 
 
 def feed_of(**other):

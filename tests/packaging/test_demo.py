@@ -143,7 +143,7 @@ class TestMain:
         assert_reads_as(lines_read(printed), PAGE)
         assert not complaints
         assert len(printed.splitlines()) <= 25
-        for step in ("find the lines", "split", "erase", "trim", "load the recogniser", "recognise"):
+        for step in ("find the lines", "split", "erase", "trim", "load the recognizer", "recognize"):
             assert re.search(rf"^  {step} +\d+\.\d (ms|µs)", printed, re.MULTILINE)
 
     @pytest.mark.parametrize("invert", [False, True])
@@ -212,7 +212,7 @@ class TestErrors:
         assert library in line
         assert 'pip install "seqcore-tensors[demo]"' in line
 
-    def test_recogniser_not_installed(self, capsys, monkeypatch):
+    def test_recognizer_not_installed(self, capsys, monkeypatch):
         monkeypatch.setattr(demo, "find_spec", lambda name: None)
         assert 'pip install "seqcore-tensors[demo]"' in self.complaint(capsys)
 
@@ -225,7 +225,7 @@ def test_needs_nothing_that_seqcore_does_not():
 
 
 @pytest.mark.slow
-def test_recogniser_is_found_without_an_import():
+def test_recognizer_is_found_without_an_import():
     assert demo.find_model().suffix == ".onnx"
     code = "import sys; from seqcore import demo; demo.find_model(); print('rapidocr' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -180,8 +180,8 @@ def test_what_is_no_sequence(probe, name, rest, wrong):
 
 
 @pytest.mark.parametrize("name", ["type_num", "size", "Held"])
-def test_a_sequence_that_was_not_initialised(probe, name):
-    with pytest.raises(TypeError, match="not initialised"):
+def test_a_sequence_that_was_not_initialized(probe, name):
+    with pytest.raises(TypeError, match="not initialized"):
         getattr(probe, name)(sq.TensorSequence.__new__(sq.TensorSequence))
 
 

@@ -38,7 +38,7 @@ def test_a_view_of_an_element_pins_what_the_element_pins():
 )
 def test_nothing_goes_into_a_sequence_without_a_type(put_in):
     seq = TensorSequence.__new__(TensorSequence)
-    with pytest.raises(TypeError, match="not initialised"):
+    with pytest.raises(TypeError, match="not initialized"):
         put_in(seq)
     assert len(seq) == 0
 

@@ -168,7 +168,7 @@ def assert_sound(seq):
         assert 0 <= element[0] < 100
 
 
-def test_initialising_again_leaves_it_sound():
+def test_initializing_again_leaves_it_sound():
     seq = whole()
     with contextlib.suppress(TypeError):
         seq.__init__([tensor(3)])

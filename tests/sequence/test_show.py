@@ -325,7 +325,7 @@ def test_any_sequence_shows_itself(tensors):
     assert len({a.shape[0] for a in tensors if a.ndim}) > 1 or page.all("svg") == []
 
 
-def test_what_was_never_initialised_shows_itself():
+def test_what_was_never_initialized_shows_itself():
     page = shown(TensorSequence.__new__(TensorSequence))
     assert page.text("p") == ["TensorSequence: 0 tensors of untyped, 0 bytes"]
 

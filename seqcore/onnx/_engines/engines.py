@@ -214,7 +214,7 @@ class Compiled:
                 candidates.insert(0, lowered_whole)
             else:
                 candidates.append(lowered_whole)
-                if any(note.is_vectorised for note in self.loops) or not has_lists_inside(lowered):
+                if any(note.is_vectorized for note in self.loops) or not has_lists_inside(lowered):
                     # No list is left in its loops, or only in those for large iterations: it is quick.
                     first = candidates[0] = self._up_to(FEW, first)
                     second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))

@@ -29,7 +29,7 @@ from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import drop_aliases, prune
-from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
+from seqcore.onnx._vmap.loop import LoopNote, vectorize_loops
 
 
 class Note(NamedTuple):
@@ -68,7 +68,7 @@ def lower_prepared(
     keep_maps: bool = False,
     is_checked: bool = True,
     packs: bool = False,
-    vectorises: bool = True,
+    vectorizes: bool = True,
     target: str | None = None,
     is_fixed: bool = False,
     unroll: int = 0,
@@ -86,7 +86,7 @@ def lower_prepared(
         If True, give up a lowered model that onnx finds a fault in.
     packs : bool, optional
         If True, pack the other sequences, for a runtime without sequences: see `packed`.
-    vectorises : bool, optional
+    vectorizes : bool, optional
         If True, vectorize loops.
     target : str, optional
         With "openvino", also write what OpenVINO needs; with "portable", what most runtimes take: see
@@ -123,7 +123,7 @@ def lower_prepared(
     why_maps_stay: dict[str, str] = {}
     while True:
         trial = _Trial(known, whole_maps, packs, has_checks=target != "portable")
-        trial.run(vectorises)
+        trial.run(vectorizes)
         if is_fixed or unroll:
             known, became = unroll_loops(known, trial.loops_left(), unroll)
             unrolled |= became
@@ -146,7 +146,7 @@ def lower_prepared(
         lowered = make_portable(lowered)
     elif is_fixed or unroll:
         lowered = fold_constants(lowered)
-    if not is_rewritten and not trial.replaced and not any(note.is_vectorised for note in trial.loops):
+    if not is_rewritten and not trial.replaced and not any(note.is_vectorized for note in trial.loops):
         return Lowered(given, notes, trial.loops)
     fault = fault_of(lowered.model) if is_checked else ""
     if fault and not fault_of(given.model):
@@ -223,13 +223,13 @@ class _Trial:
         self._written = write_out_maps(self._model, known, self._builder, whole_maps)
         self.prepared = known.again(self._model, is_same=not self._written)
 
-    def run(self, vectorises: bool) -> None:
+    def run(self, vectorizes: bool) -> None:
         """Lower the model as far as that goes, with loops vectorized or not."""
         self._lower_all()
         outer = {node.name for node in self._model.graph.nodes}
         # A loop that is one operator may leave pieces where there was a list, and so free others; and one
         # inside of another frees that.
-        while vectorises and (done := self._vectorise()):
+        while vectorizes and (done := self._vectorize()):
             if not self._lower_all() and done <= outer:
                 break
             outer = {node.name for node in self._model.graph.nodes}
@@ -271,11 +271,11 @@ class _Trial:
             self.reasons = reasons if which == ALL else reasons | self._why_carried
         return self._is_done(replaced)
 
-    def _vectorise(self) -> set[str]:
+    def _vectorize(self) -> set[str]:
         """Make one operator of each loop where that goes; return which these were."""
-        notes = vectorise_loops(self._model, self.prepared, self._builder, self._settled, self._packs)
-        done = [note for note in notes if note.is_vectorised]
-        self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
+        notes = vectorize_loops(self._model, self.prepared, self._builder, self._settled, self._packs)
+        done = [note for note in notes if note.is_vectorized]
+        self.loops = [*(note for note in self.loops if note.is_vectorized), *notes]
         if done:
             prune(self._model)
             self.prepared = self._known.again(self._model)

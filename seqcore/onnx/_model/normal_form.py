@@ -32,7 +32,7 @@ _CONSTANTS = {
 }
 
 
-def normalise(model: Model, weights: Weights) -> None:
+def normalize(model: Model, weights: Weights) -> None:
     """Bring a model into normal form, in place: one pass after the other."""
     give_unique_names(model)
     hoist_constants(model, weights)

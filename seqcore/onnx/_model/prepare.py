@@ -19,7 +19,7 @@ from seqcore.onnx._model.checks import (
 from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node, fresh_name
 from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._model.loop_parts import parts_of
-from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalise
+from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalize
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import axis_from_front, record_named
 from seqcore.onnx._model.repair import name_outputs
@@ -57,7 +57,7 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
     model = from_proto(weightless, weights)
     check_signatures(model.graph.all_nodes())
     may_be_faulty = ONNX_DIVIDES or type_fault(weightless)
-    normalise(model, weights)
+    normalize(model, weights)
     check_splits(model)
     # onnx reports outputs that a loop leaves out; a normal model has all, and its weights in their places.
     if may_be_faulty and (fault := type_fault(to_message(model, weights_are_inputs=True))):

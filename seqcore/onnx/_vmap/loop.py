@@ -55,17 +55,17 @@ class LoopNote(NamedTuple):
     """A loop, whether it is vectorized, and why not, or else when it isn't."""
 
     loop: str
-    is_vectorised: bool
+    is_vectorized: bool
     why_not: str
     otherwise: str = ""  # a word of `_OTHERWISE` where a run decides
 
     def __str__(self) -> str:
-        if self.is_vectorised:
+        if self.is_vectorized:
             return f"'{self.loop}' runs all iterations at once{_OTHERWISE[self.otherwise]}"
         return f"'{self.loop}' runs iteration by iteration: it {self.why_not}"
 
 
-def vectorise_loops(
+def vectorize_loops(
     model: Model, prepared: Prepared, builder: Builder, settled: set[str], is_portable: bool = False
 ) -> list[LoopNote]:
     """Replace the loops that can be by nodes for all iterations at once.
@@ -87,7 +87,7 @@ def vectorise_loops(
     for node in model.graph.all_nodes():
         if node.is_op("Loop") and node.name not in settled:
             try:
-                one = _Vectorised(node, prepared, builder, is_portable)
+                one = _Vectorized(node, prepared, builder, is_portable)
                 settled |= one.write()
             except Declined as why:
                 notes.append(LoopNote(node.name, False, str(why)))
@@ -101,7 +101,7 @@ def vectorise_loops(
 _Branch = tuple[Nodes, list[str]]
 
 
-class _Vectorised:
+class _Vectorized:
     """A loop that is to be one operator.
 
     Attributes

@@ -63,7 +63,7 @@ def ops(model):
 
 def quick_report(model):
     """The model without the lists that take no copies, its loops as loops, and the notes."""
-    return lower_with_report(model, packs=False, vectorises=False)
+    return lower_with_report(model, packs=False, vectorizes=False)
 
 
 def with_open_lengths(given, output):
@@ -80,7 +80,7 @@ def with_open_lengths(given, output):
 def lowered(model, packs=True, target=None):
     """A lowered model, which is valid, has the same face, and whose making leaves the argument alone."""
     before = model.SerializeToString(deterministic=True)
-    result, _ = lower_with_report(model, packs=packs, vectorises=packs, target=target)
+    result, _ = lower_with_report(model, packs=packs, vectorizes=packs, target=target)
     assert model.SerializeToString(deterministic=True) == before
     onnx.checker.check_model(result, full_check=True)
     assert list(result.graph.input) == list(model.graph.input)

@@ -7,9 +7,9 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.vectorising import TRIPS, body, check_at_once, check_stays, feeds_for
-from support.models.vectorising import check_no_rule as no_rule
-from support.models.vectorising import check_rule as check
+from support.models.vectorizing import TRIPS, body, check_at_once, check_stays, feeds_for
+from support.models.vectorizing import check_no_rule as no_rule
+from support.models.vectorizing import check_rule as check
 
 pytestmark = pytest.mark.mostly_slow(5)
 

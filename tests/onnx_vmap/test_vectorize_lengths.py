@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import assert_same, parse
-from support.models.vectorising import (
+from support.models.vectorizing import (
     BOUNDS,
     ENDS,
     FILLED,
@@ -21,7 +21,7 @@ from support.models.vectorising import (
     feeds_of_parts,
     some,
     takes_first,
-    vectorised,
+    vectorized,
 )
 
 pytestmark = pytest.mark.mostly_slow(11)
@@ -256,7 +256,7 @@ class TestRules:
             f"{PART} {code} r = Shape(q) h0 = Size(p) e = ReduceProd<keepdims = 0>(r)", "int64", **types
         )
         text = text.replace(" h0 = Size(p)", "")
-        _, notes = vectorised(parse(text))
+        _, notes = vectorized(parse(text))
         assert [note.why_not for note in notes] == [why]
 
     @pytest.mark.parametrize(

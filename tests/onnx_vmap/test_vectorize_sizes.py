@@ -8,14 +8,14 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import ops, parse
-from support.models.vectorising import (
+from support.models.vectorizing import (
     appending,
     body,
     check_at_once,
     feeds_for,
     some,
     takes_first,
-    vectorised,
+    vectorized,
 )
 
 from seqcore.onnx._vmap import loop
@@ -82,7 +82,7 @@ class TestWays:
             numbers["w"] = np.zeros(1_000_000, "f")
         row = (1,) if types["x"] != "float" else ()
         feed = {"x": np.zeros((1000, *row), "f"), "n": np.array(1000), **numbers}
-        result, _ = vectorised(parse(body(code, "float", **types)))
+        result, _ = vectorized(parse(body(code, "float", **types)))
         assert "Loop" in ops(result)
         assert "If" not in ops(result) or takes_first(result, [feed]) == [False]
 

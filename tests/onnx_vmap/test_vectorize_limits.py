@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import ops, parse
-from support.models.vectorising import body, check_same, feeds_for, notes_of, takes_first, vectorised
+from support.models.vectorizing import body, check_same, feeds_for, notes_of, takes_first, vectorized
 
 from seqcore.onnx._vmap import loop, rules
 from seqcore.onnx.explaining import explain
@@ -22,8 +22,8 @@ def way_of(code, outs="float", trips=FEW, changes=(), **types):
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    result, (note,) = vectorised(parse(text))
-    assert note.is_vectorised, note
+    result, (note,) = vectorized(parse(text))
+    assert note.is_vectorized, note
     check_same(parse(text), result, feeds_for(**types, trips=trips))
     loops = sum(op == "Loop" for op in ops(result))
     assert loops == (note.otherwise == "loop")
@@ -66,7 +66,7 @@ class TestLimits:
         types = {"x": f"float[{width}]", "w": f"float[{width}]"}
         code = "c0 = Unsqueeze(a, #(1)) r = Unsqueeze(w, #(0)) g = Mul(c0, r) e = ReduceMax<keepdims = 0>(g)"
         model = parse(body(code, "float", **types))
-        result, _ = vectorised(model)
+        result, _ = vectorized(model)
         feeds = feeds_for(**types, trips=range(1, 7))
         check_same(model, result, feeds)
         assert takes_first(result, feeds) == [n <= most for n in range(1, 7)]
@@ -78,8 +78,8 @@ class TestLimits:
             .replace("Loop(n", "Loop(many")
             .replace("<bool", f"<int64 many = {{{n}}}, bool")
         )
-        result, (note,) = vectorised(parse(text))
-        assert note.is_vectorised
+        result, (note,) = vectorized(parse(text))
+        assert note.is_vectorized
         assert ("Range" in ops(result)) is not is_constant
         check_same(parse(text), result, [{"n": np.array(1)}])
 
@@ -100,7 +100,7 @@ class TestLimits:
         """Without an iteration, and in a branch that none takes."""
         for type_, way in (("int64", "nothing"), ("float", "")):
             text = body("h = Div(w, v) e = Add(a, h)", type_, x=type_, w=type_, v=type_)
-            assert vectorised(parse(text))[1][0].otherwise == way
+            assert vectorized(parse(text))[1][0].otherwise == way
         divided = """k = Greater(a, #0)
             e = If(k) <then_branch = t () => (int64 p) { p = Div(#7, a) },
                        else_branch = f () => (int64 q) { q = Neg(a) }>"""

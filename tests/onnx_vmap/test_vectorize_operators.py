@@ -16,7 +16,7 @@ pytest.importorskip("ml_dtypes")
 from onnx import TensorProto, helper  # noqa: E402
 from support.models.lowering import session  # noqa: E402
 from support.models.operator_cases import CASES  # noqa: E402
-from support.models.vectorising import check_same, vectorised  # noqa: E402
+from support.models.vectorizing import check_same, vectorized  # noqa: E402
 from support.random_cases import seeds  # noqa: E402
 
 from seqcore.onnx._model import record  # noqa: E402
@@ -154,13 +154,13 @@ def test_at_once_as_one_by_one(op_type):
         model = made.model(given)
         if not is_valid(model):  # as onnx infers some of their shapes
             continue
-        result, notes = vectorised(model)
+        result, notes = vectorized(model)
         tried += 1
         assert notes
         assert [
-            note.why_not for note in notes if not (note.is_vectorised or MAY_STAY.search(note.why_not))
+            note.why_not for note in notes if not (note.is_vectorized or MAY_STAY.search(note.why_not))
         ] == []
-        at_once += all(note.is_vectorised for note in notes)
+        at_once += all(note.is_vectorized for note in notes)
         # onnxruntime leaves out a Gather of which only a shape is asked, and its error.
         trips = TRIPS[:-1] if op_type in ("Shape", "Size") else TRIPS
         check_same(model, result, [{**made.feed, "n": np.array(n)} for n in trips])

@@ -10,14 +10,14 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import assert_same, parse, unchecked  # noqa: E402
-from support.models.vectorising import (  # noqa: E402
+from support.models.vectorizing import (  # noqa: E402
     appending,
     body,
     check_at_once,
     check_same,
     check_stays,
     feeds_for,
-    vectorised,
+    vectorized,
 )
 
 from seqcore.onnx._vmap import loop  # noqa: E402
@@ -117,14 +117,14 @@ class TestWhatStays:
     def test_random_numbers(self):
         for op, text in (("RandomUniformLike", "(a)"), ("RandomNormalLike", "(a)"), ("Bernoulli", "(w)")):
             model = parse(body(f"e = {op}{text}", "float[3]", x="float[3]", w="float[3]"))
-            _, notes = vectorised(model)
+            _, notes = vectorized(model)
             assert [note.why_not for note in notes] == [f"has {op} 'e', which can't be vectorized"]
 
     def test_other_domains(self):
         text = body("g = com.microsoft.Gelu(a) e = Cast<to = 1>(g)", "float[3]", x="float[3]")
         model = unchecked(text)
         model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-        result, notes = vectorised(model)
+        result, notes = vectorized(model)
         assert [note.why_not for note in notes] == ["has Gelu 'g', which can't be vectorized"]
         check_same(model, result, feeds_for(x="float[3]"))
 
@@ -169,7 +169,7 @@ class TestWhatStays:
         types = {"x": "int64[1]", "w": "float[1]"}
         text = appending("e = Expand(w, a)", after, "int64 p, float[?] y", "float[?]", **types)
         text = text.replace("t = SequenceInsert(s, e)", insert)
-        _, notes = vectorised(parse(text))
+        _, notes = vectorized(parse(text))
         assert [note.why_not for note in notes] == [
             f"carries the list 's' from one iteration to the next{why}"
         ]

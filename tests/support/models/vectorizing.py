@@ -136,7 +136,7 @@ def takes_first(result, feeds):
     return [bool(running.run([choice.input[0]], feed)[0]) for feed in feeds]
 
 
-def vectorised(model, packs=False):
+def vectorized(model, packs=False):
     """A model with its loops as operators, valid and with the same face, and the notes on its loops."""
     done = []
 
@@ -175,7 +175,7 @@ def assert_declared_alike(result, model):
 
 def notes_of(text, opset=17):
     """What is said of a model's loops."""
-    return [str(note) for note in vectorised(parse(text, opset))[1]]
+    return [str(note) for note in vectorized(parse(text, opset))[1]]
 
 
 def assert_like(one, other):
@@ -212,8 +212,8 @@ def check_same(model, result, feeds, same=assert_like):
 def check_at_once(text, feeds, opset=17, nloops=0, same=assert_like):
     """Each loop becomes one operator, such that so many are left for what is large, and does what it did."""
     model = parse(text, opset)
-    result, notes = vectorised(model)
-    assert [str(note) for note in notes if not note.is_vectorised] == []
+    result, notes = vectorized(model)
+    assert [str(note) for note in notes if not note.is_vectorized] == []
     assert notes
     assert sum(node.op_type == "Loop" for node in all_nodes(result)) == nloops
     return result, check_same(model, result, feeds, same)
@@ -222,7 +222,7 @@ def check_at_once(text, feeds, opset=17, nloops=0, same=assert_like):
 def check_stays(text, why, feeds, opset=17):
     """A loop goes iteration by iteration, for this reason, and does what it did."""
     model = parse(text, opset)
-    result, notes = vectorised(model)
+    result, notes = vectorized(model)
     assert [note.why_not for note in notes] == [why]
     assert "Loop" in [node.op_type for node in all_nodes(result)]
     return result, check_same(model, result, feeds)
@@ -265,7 +265,7 @@ def check_list(text, feeds, opset=17):
     """A loop that appends to a list becomes one operator; for other runtimes, no list is left either."""
     result, outcomes = check_at_once(text, feeds, opset, 1)
     if "seq(" not in text.split("<bool")[0]:
-        portable, _ = vectorised(parse(text, opset), packs=True)
+        portable, _ = vectorized(parse(text, opset), packs=True)
         assert left_in(portable) == []
         check_same(parse(text, opset), portable, feeds)
     return result, outcomes

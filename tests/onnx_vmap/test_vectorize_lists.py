@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import outcome, parse, session
-from support.models.vectorising import (
+from support.models.vectorizing import (
     BOUNDS,
     ENDS,
     PART,
@@ -19,7 +19,7 @@ from support.models.vectorising import (
     feeds_of_parts,
     some,
     takes_first,
-    vectorised,
+    vectorized,
 )
 
 from seqcore.onnx._vmap import loop
@@ -82,7 +82,7 @@ class TestLimits:
         """100 items each are little, but 1000 numbers are made of each."""
         code = "h = Mul(p, v) e = ReduceMax<keepdims = 0>(h)"
         text = body(f"{PART} {code}", "float", **ENDS, w="float[T, 1]", v="float[1000]")
-        result, _ = vectorised(parse(text))
+        result, _ = vectorized(parse(text))
         starts = np.zeros((1000, 1), "q")
         feed = {"x": starts, "z": starts + 100, "w": np.zeros((100, 1), "f"), "v": np.zeros(1000, "f")}
         assert takes_first(result, [feed | {"n": np.array(1000)}]) == [False]
