@@ -1,11 +1,13 @@
 """Arrow's arrays become sequences: lists of every kind, their slices, and what is decoded."""
 
 import gc
+import pickle
 
 import numpy as np
 import pytest
 from support.strategies import assert_holds, filled
 
+import seqcore as sq
 from seqcore import TensorSequence, concat_from_sequence
 
 pa = pytest.importorskip("pyarrow")
@@ -81,6 +83,28 @@ def test_inner_lengths_that_differ():
 def test_inner_lengths_that_differ_between_elements():
     array = pa.array([[[1, 2], [3, 4]], [[5, 6, 7]]])
     assert_holds(from_arrow(array), [np.array([[1, 2], [3, 4]]), np.array([[5, 6, 7]])])
+
+
+@pytest.mark.parametrize("outer", [pa.list_, pa.large_list, *VIEWS])
+@pytest.mark.parametrize("name", ["bool", "int32", "string"])
+def test_chunks_without_rows_have_the_inner_lengths_of_others(tmp_path, name, outer):
+    """Where a column is divided changes no shape, also in a file, whose sequence pickles by path."""
+    word = {"bool": bool, "string": str}.get(name, int)
+    rows = [[], [[word(1), word(2)], [word(3), word(4)]], []]
+    kind = outer(pa.list_(ITEMS[name]))
+    taken_whole = from_arrow(pa.array(rows, kind))
+    assert taken_whole.shapes == [(0, 2), (2, 2), (0, 2)]
+    for parts in ([rows[:1], rows[1:]], [[row] for row in rows], [[], rows[:2], rows[2:]]):
+        column = pa.chunked_array([pa.array(part, kind) for part in parts])
+        assert from_arrow(column) == taken_whole
+        path = tmp_path / f"{len(parts)}{parts[0]}.arrow"
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema({"a": kind})) as writer:
+            writer.write_table(pa.table({"a": column}))
+        loaded = sq.load(path)
+        assert loaded == taken_whole == pickle.loads(pickle.dumps(loaded))
+        assert str(path).encode() in pickle.dumps(loaded)
+    nothing = pa.array([[], []], kind)
+    assert from_arrow(pa.chunked_array([nothing, nothing])).shapes == [(0, 0)] * 4
 
 
 # --- views ---
