@@ -5,7 +5,7 @@
                   ▼
             tiers, in order:
             whole           onnxruntime runs the given model or the lowered one, whichever is smaller
-            ragged          if none is left where they go in and out as values and lengths
+            ragged          if none is left where loops carry values and lengths, which also go in and out
             lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
             long            else the lowered model as long as its sequences are short, however long its loops
             lowered steps   if there are sequences left in the lowered model
@@ -41,7 +41,6 @@ from seqcore.onnx._engines.whole import (
     carries_lists,
     has_lists,
     has_lists_inside,
-    has_nested_lists,
     made_whole,
     size_of,
 )
@@ -219,14 +218,19 @@ class Compiled:
                     first = candidates[0] = self._up_to(FEW, first)
                     second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))
         whole = next((one for one in candidates if one.get() is not None), candidates[0])
+        is_second = second is not None and whole is first
         ragged = RaggedTier("ragged", lambda: self._made_ragged(given))
-        is_nested = has_nested_lists(given)
-        if (self.interface.has_sequences or is_nested) and ragged.get() is not None:
-            yield whole if is_nested else self._up_to(MOST_TO_CONVERT, whole)
+        if self.has_lists and not is_second and ragged.get() is not None:
+            if ragged.made.is_quick:
+                yield self._up_to(MOST_TO_CONVERT, whole)
+            else:
+                yield whole
             yield ragged
+            if not self.interface.has_sequences and ragged.made.is_quick:
+                yield whole
             return
         yield whole
-        if second is not None and whole is first:
+        if second is not None and is_second:
             yield second
         elif carries_lists(lowered) and given.weights.nbytes < HEAVY:
             yield LongLoopsTier("long", lambda: self._made_whole(lowered, counts_elements=True))
@@ -250,6 +254,8 @@ class Compiled:
         return made_whole(prepared, self.interface, self._sessions, self._max_workers, **limits)
 
     def _made_ragged(self, given: Prepared) -> RaggedModel:
+        if given.weights.nbytes >= HEAVY and not self.interface.has_sequences:
+            raise Declined("its weights would be held twice")
         has_maps = any(node.is_op("SequenceMap") for node in given.model.graph.all_nodes())
         if has_maps and self._max_workers != 1:
             raise Declined("its maps are for several workers")

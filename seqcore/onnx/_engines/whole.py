@@ -133,21 +133,27 @@ def made_whole(
         return WholeModel(prepared.again(model), interface, sessions, **limits)
 
 
-def size_of(prepared: Prepared) -> int:
-    """Return about how many nodes a run of a model with short lists takes.
+def size_of(prepared: Prepared, trips: int = TRIPS) -> int:
+    """Return about how many nodes a run of a model takes whose loops have so many iterations.
 
     An Identity takes nothing: onnxruntime leaves it out, or hands on the memory.
     """
-    return _size_of(prepared.model.graph)
+    return _size_of(prepared.model.graph, trips)
 
 
-def _size_of(graph: Graph) -> int:
+def _size_of(graph: Graph, trips: int) -> int:
     size = 0
     for node in graph.nodes:
-        inner = [_size_of(one) for one in node.graphs.values()]
-        times = TRIPS if record_of(node).may_repeat(node) else 1
+        # A branch without loops beside one with: these are for iterations that are too large to go at once.
+        branches = [one for one in node.graphs.values() if not _has_loop(one)] if node.is_op("If") else []
+        inner = [_size_of(one, trips) for one in branches or node.graphs.values()]
+        times = trips if record_of(node).may_repeat(node) else 1
         size += (not node.is_op("Identity")) + times * max(inner, default=0)
     return size
+
+
+def _has_loop(graph: Graph) -> bool:
+    return any(node.is_op("Loop") for node in graph.all_nodes())
 
 
 def has_lists(prepared: Prepared) -> bool:

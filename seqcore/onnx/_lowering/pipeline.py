@@ -29,7 +29,7 @@ from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import drop_aliases, prune
-from seqcore.onnx._vmap.loop import LoopNote, vectorise_loops
+from seqcore.onnx._vmap.vectorise import LoopNote, vectorise_loops
 
 
 class Note(NamedTuple):
@@ -272,9 +272,9 @@ class _Trial:
         return self._is_done(replaced)
 
     def _vectorise(self) -> set[str]:
-        """Make one operator of each loop where that goes; return which these were."""
+        """Make one operator of each loop where that goes; return which loops have changed."""
         notes = vectorise_loops(self._model, self.prepared, self._builder, self._settled, self._packs)
-        done = [note for note in notes if note.is_vectorised]
+        done = [note for note in notes if note.is_vectorised or note.is_padded]
         self.loops = [*(note for note in self.loops if note.is_vectorised), *notes]
         if done:
             prune(self._model)

@@ -319,19 +319,9 @@ def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
     data = node.inputs[0]
     if axis != 0:
         raise _no(node, "cuts another length in each iteration")
-    if node.input(4) and body.integers(node, 4) != [1]:
-        raise _no(node, "cuts with a step")
     nodes = body.nodes
     total, zero = body.length(data, 0), nodes.constant(0)
-    bounds = []
-    for name in node.inputs[1:3]:
-        bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
-        if body.rank(name):
-            bound = nodes.squeeze(bound, 1)
-        back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
-        bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
-    starts, ends = bounds
-    lengths = nodes.op("Max", nodes.op("Sub", ends, starts), zero)
+    starts, lengths = starts_and_lengths(node, body, total)
     longest = body.longest(lengths)
     row = nodes.constant(1)
     for k in range(1, body.rank(data)):
@@ -350,6 +340,26 @@ def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
         first = nodes.op("Mul", nodes.op("Range", zero, body.number(), nodes.constant(1)), total)
         places = nodes.op("Add", places, nodes.unsqueeze(first, 1))
     return [Value(nodes.op("Gather", tensor, places, axis=0), True, lengths)]
+
+
+def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
+    """Return where a Slice starts in each iteration, and how long it is then: two vectors.
+
+    It cuts along one axis, which is `total` long.
+    """
+    if node.input(4) and body.integers(node, 4) != [1]:
+        raise _no(node, "cuts with a step")
+    nodes = body.nodes
+    zero = nodes.constant(0)
+    bounds = []
+    for name in node.inputs[1:3]:
+        bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
+        if body.rank(name):
+            bound = nodes.squeeze(bound, 1)
+        back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
+        bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
+    starts, ends = bounds
+    return starts, nodes.op("Max", nodes.op("Sub", ends, starts), zero)
 
 
 # Shapes
