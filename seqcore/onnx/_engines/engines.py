@@ -218,21 +218,21 @@ class Compiled:
                     first = candidates[0] = self._up_to(FEW, first)
                     second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))
         whole = next((one for one in candidates if one.get() is not None), candidates[0])
-        is_second = second is not None and whole is first
         ragged = RaggedTier("ragged", lambda: self._made_ragged(given))
-        if self.has_lists and not is_second and ragged.get() is not None:
-            if ragged.made.is_quick:
-                yield self._up_to(MOST_TO_CONVERT, whole)
-            else:
-                yield whole
-            yield ragged
-            if not self.interface.has_sequences and ragged.made.is_quick:
-                yield whole
+        is_second = second is not None and whole is first
+        made = ragged.get() if self.interface.has_sequences or (self.has_lists and not is_second) else None
+        if second is not None and is_second and made is None:
+            yield from (first, second)
             return
-        yield whole
-        if second is not None and is_second:
-            yield second
-        elif carries_lists(lowered) and given.weights.nbytes < HEAVY:
+        if made is None or not made.is_quick:
+            yield whole
+        else:
+            yield self._up_to(MOST_TO_CONVERT, whole)
+        if made is not None:
+            yield ragged
+            if made.is_quick and not self.interface.has_sequences:
+                yield whole
+        if carries_lists(lowered) and given.weights.nbytes < HEAVY:
             yield LongLoopsTier("long", lambda: self._made_whole(lowered, counts_elements=True))
 
     def _drawing_tiers(self, given: Prepared, lowered: Prepared) -> Iterator[Tier]:
