@@ -5,9 +5,10 @@
                   ▼
             tiers, in order:
             whole           onnxruntime runs the given model or the lowered one, whichever is smaller
-            ragged          if none is left where loops carry values and lengths, which also go in and out
             lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
             long            else the lowered model as long as its sequences are short, however long its loops
+            ragged          the model with tensors in place of lists everywhere, if none is left; second if it is
+                            quick with short lists, too
             lowered steps   if there are sequences left in the lowered model
             given steps     results, or the error with the node's name
             unsure steps    the same where fed elements are not as the model declares them
@@ -52,7 +53,7 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import FEW, HEAVY, MOST_TO_CONVERT, RUNS_AS_GIVEN
+from seqcore.onnx._thresholds import FEW, HEAVY, LONG, MOST_EDITED, MOST_TO_CONVERT, RUNS_AS_GIVEN
 
 
 class Engines:
@@ -224,16 +225,17 @@ class Compiled:
         if second is not None and is_second and made is None:
             yield from (first, second)
             return
-        if made is None or not made.is_quick:
-            yield whole
-        else:
+        is_quick = made is not None and made.is_quick
+        if is_quick:
             yield self._up_to(MOST_TO_CONVERT, whole)
-        if made is not None:
             yield ragged
-            if made.is_quick and not self.interface.has_sequences:
-                yield whole
+        if not (is_quick and self.interface.has_sequences):
+            yield whole
         if carries_lists(lowered) and given.weights.nbytes < HEAVY:
-            yield LongLoopsTier("long", lambda: self._made_whole(lowered, counts_elements=True))
+            most = MOST_EDITED if made is None else LONG
+            yield LongLoopsTier("long", lambda: self._made_whole(lowered, most_elements=most))
+        if made is not None and not is_quick:
+            yield ragged
 
     def _drawing_tiers(self, given: Prepared, lowered: Prepared) -> Iterator[Tier]:
         """Yield the one tier that runs a model with random numbers, and one that names nodes in errors."""

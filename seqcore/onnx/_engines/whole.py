@@ -39,8 +39,9 @@ class WholeModel(Executable):
     sessions : Sessions
     longest : int, optional
         The most elements and iterations, where another tier is quicker with more.
-    counts_elements : bool, optional
-        If True, loops may have any number of iterations, as long as their sequences are short.
+    most_elements : int, optional
+        If not 0, loops may have any number of iterations, as long as their sequences have at most so many
+        elements.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class WholeModel(Executable):
         interface: Interface,
         sessions: Sessions,
         longest: int = LONG,
-        counts_elements: bool = False,
+        most_elements: int = 0,
     ) -> None:
         graph = prepared.model.graph
         self._feeds = interface.feeds
@@ -80,7 +81,7 @@ class WholeModel(Executable):
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
         _declare_results(model, prepared)
-        self._limits = add_checks(model, prepared, self.limit, counts_elements) if self.may_be_long else []
+        self._limits = add_checks(model, prepared, self.limit, most_elements) if self.may_be_long else []
         super().__init__(model, interface.names, prepared, sessions)
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
