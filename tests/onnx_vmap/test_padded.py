@@ -24,6 +24,14 @@ LOOPS = {
         True,
     ),
     "columns": ("3, N", 1, "t = Transpose <perm = [1, 0]> (w) s = MatMul (w, t) e = MatMul (s, w)", 1, True),
+    "repeated": (
+        "N, 4",
+        0,
+        "k = Gather <axis = 0> (lengths, i) rows = Reshape (k, one) shape = Concat <axis = 0> (rows, four) "
+        "m = ReduceSum <keepdims = 1> (w, zero) e = Expand (m, shape)",
+        0,
+        True,
+    ),
     "squares": ("N, 4", 0, "t = Transpose <perm = [1, 0]> (w) e = MatMul (w, t)", 0, False),
     "longer": (
         "N, 4",
@@ -36,7 +44,7 @@ LOOPS = {
 TEXT = """
 f (float[{shape}] x, int64[P] marks) => ({outs})
 <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64 first = {{0}}, int64[1] last = {{-1}}, bool yes = {{1}},
- int64[1] far = {{9223372036854775807}}, int64[0] scalar = {{}}> {{
+ int64[1] far = {{9223372036854775807}}, int64[0] scalar = {{}}, int64[1] four = {{4}}> {{
     lower = Slice (marks, zero, last)
     upper = Slice (marks, one, far)
     lengths = Sub (upper, lower)

@@ -7,8 +7,8 @@
             whole           onnxruntime runs the given model or the lowered one, whichever is smaller
             lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
             long            else the lowered model as long as its sequences are short, however long its loops
-            ragged          the model with tensors in place of lists everywhere, if none is left; second if it is
-                            quick with short lists, too
+            ragged          the model with tensors in place of lists everywhere, if none is left; second if it
+                            is quick with short lists, too
             lowered steps   if there are sequences left in the lowered model
             given steps     results, or the error with the node's name
             unsure steps    the same where fed elements are not as the model declares them

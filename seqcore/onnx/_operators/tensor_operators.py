@@ -582,7 +582,11 @@ _rows("Reshape", reshape, batch_rule=BatchRule(batch.reshape, runs_empty=True, a
 _rows("Expand", expand, batch_rule=BatchRule(batch.expand))
 _rows("Tile", None, batch_rule=BatchRule(batch.tile))
 _rows("Pad", None, batch_rule=BatchRule(batch.pad))
-_rows("ConstantOfShape", constant_of_shape, batch_rule=BatchRule(batch.only_same))
+_rows(
+    "ConstantOfShape",
+    constant_of_shape,
+    batch_rule=BatchRule(batch.only_same, fits=safety.is_shape, minds_shapes_only=True),
+)
 _rows(
     "Slice",
     slice_,

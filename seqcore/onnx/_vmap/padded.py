@@ -6,8 +6,8 @@
         append y>                                         Pad (y, longest - lengths[i])>
                                                       out = SplitToSequence (padded without padding, lengths)
 
-So an iteration copies its element alone. The lengths are those of slices: all of them are computed before the
-loop, and an element has one of them for sure.
+So an iteration copies its element alone. The lengths are those of what a Slice or an Expand in the body
+makes; all are computed before the loop, and an element has one of them for sure.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class PaddedLoop(VectorizedLoop):
     def write(self) -> set[str]:
         """Put the nodes into the builder; return the names of the loops, which stay."""
         elements = self._parts.scans[len(self._parts.scans) - len(self._lists) :]
-        slices = self._slices()
-        places = [self._place_of(name, slices) for name in elements]
+        makers = self._makers()
+        places = [self._place_of(name, makers) for name in elements]
         if not any(places):
             raise Declined("appends no elements of known lengths")
         before, trips = self._begin()
         tracer = self._tracer(before, trips)
-        lengths = self._lengths(tracer, {place[0]: slices[place[0]] for place in places if place})
+        lengths = self._lengths(tracer, {place[0]: makers[place[0]] for place in places if place})
         inside = Nodes(self._builder, self._loop)
         loop, names = self._copy(trips)
         inside.nodes.append(loop)
@@ -68,7 +68,7 @@ class PaddedLoop(VectorizedLoop):
             # Where axes start, then where they end.
             pads = before.op("Pad", missing, before.constant([0, rank + axis, 0, rank - 1 - axis]))
             self._pad(loop, names.get(element, element), stack, axis, type_, pads)
-            # What is padded is a few times what there is.
+            # All rows together are a few times as long as the elements.
             items = before.op("Mul", trips, longest)
             most = before.op("Mul", before.op("Add", before.sum(lengths[cut]), trips), before.constant(TIMES))
             conditions.append(before.op("Not", before.op("Less", most, items)))
@@ -87,25 +87,35 @@ class PaddedLoop(VectorizedLoop):
         self.otherwise = "loop"
         return {loop.name, *self._end(before, conditions[0], (inside, results), self._as_it_was())}
 
-    def _slices(self) -> dict[str, tuple[Node, int]]:
-        """Return the slices of tensors from outside along one axis, and which: what they make → these."""
+    def _makers(self) -> dict[str, tuple[Node, int]]:
+        """Return the nodes of the body that give an axis its length, and which axis: what they make → these.
+
+        A Slice of a tensor from outside cuts one axis, an Expand repeats one of length 1.
+        """
         found, types = {}, self._shapes.types
         inside = {*self._loop.body.inputs, *(name for one in self._loop.body.nodes for name in one.outputs)}
         for node in self._loop.body.nodes:
-            if not node.is_op("Slice") or node.inputs[0] in inside or not node.input(3):
-                continue
-            axes = self._prepared.constant(node.inputs[3])
-            rank = types[node.inputs[0]].rank if node.inputs[0] in types else None
-            axis = None if axes is None or axes.size != 1 else axis_from_front(int(axes.reshape(-1)[0]), rank)
-            if axis is not None and rank is not None:
-                found[node.outputs[0]] = node, axis
+            shape = types[node.inputs[0]].shape if node.inputs and node.inputs[0] in types else None
+            axes: list[int | None] = []
+            if node.is_op("Slice") and node.inputs[0] not in inside and node.input(3) and shape is not None:
+                named = self._prepared.constant(node.inputs[3])
+                axes = (
+                    []
+                    if named is None
+                    else [axis_from_front(int(one), len(shape)) for one in named.reshape(-1)]
+                )
+            elif node.is_op("Expand") and shape is not None and types[node.inputs[1]].shape == (len(shape),):
+                made = types[node.outputs[0]].shape or ()
+                axes = [axis for axis, length in enumerate(made) if length is None and shape[axis] == 1]
+            if len(axes) == 1 and axes[0] is not None:
+                found[node.outputs[0]] = node, axes[0]
         return found
 
-    def _place_of(self, element: str, slices: dict[str, tuple[Node, int]]) -> tuple[str, int] | None:
-        """Return the slice whose length an element has, and on which axis; None for one shape."""
-        # As if the slices came from outside, so that their lengths have names.
+    def _place_of(self, element: str, makers: dict[str, tuple[Node, int]]) -> tuple[str, int] | None:
+        """Return the value whose length an element has, and on which axis; None for one shape."""
+        # As if these values came from outside, so that their lengths have names.
         loop = self._loop.copy()
-        loop.body.nodes = [node for node in loop.body.nodes if slices.keys().isdisjoint(node.outputs)]
+        loop.body.nodes = [node for node in loop.body.nodes if makers.keys().isdisjoint(node.outputs)]
         known = LoopShapes(self._prepared, loop)
         type_ = known.types[element]
         if type_.shape is None or None in type_.shape:
@@ -114,35 +124,39 @@ class PaddedLoop(VectorizedLoop):
             known.lengths.get(length, ("", 0)) if isinstance(length, str) else ("", 0)
             for length in type_.shape
         ]
-        cuts = [axis for axis, (name, _) in enumerate(places) if name in slices]
+        cuts = [axis for axis, (name, _) in enumerate(places) if name in makers]
         if not cuts:
             return None
         name, own = places[cuts[0]]
         dtype = dtype_of(type_.number)
-        if len(cuts) > 1 or own != slices[name][1] or dtype is None or dtype.name not in _PADDED:
+        if len(cuts) > 1 or own != makers[name][1] or dtype is None or dtype.name not in _PADDED:
             raise Declined(f"appends '{element}', which differs on several axes or can't be padded")
         return name, cuts[0]
 
-    def _lengths(self, tracer: Tracer, slices: dict[str, tuple[Node, int]]) -> dict[str, str]:
-        """Return the lengths of slices in all iterations."""
-        makers = {name: node for node in self._loop.body.nodes for name in node.outputs}
+    def _lengths(self, tracer: Tracer, makers: dict[str, tuple[Node, int]]) -> dict[str, str]:
+        """Return the lengths of values in all iterations."""
+        nodes = tracer.nodes
+        inside = {name: node for node in self._loop.body.nodes for name in node.outputs}
         inputs = {*self._loop.body.inputs} - {self._parts.iteration}
-        todo = [name for node, _ in slices.values() for name in node.inputs[1:3]]
+        todo = [name for node, _ in makers.values() for name in node.inputs[1:3]]
         needed: set[Node] = set()
         while todo:
             name = todo.pop()
             if name in inputs:
-                raise Declined(f"cuts where '{name}' tells, which it carries")
-            node = makers.get(name)
+                raise Declined(f"appends elements as long as '{name}' tells, which it carries")
+            node = inside.get(name)
             if node is not None and node not in needed:
                 needed.add(node)
                 todo += reads_of(node)
         tracer.follow([node for node in self._loop.body.nodes if node in needed])
         lengths = {}
-        for name, (node, axis) in slices.items():
-            lengths[name] = starts_and_lengths(node, tracer, tracer.length(node.inputs[0], axis))[1]
+        for name, (node, axis) in makers.items():
+            if node.is_op("Slice"):
+                _, lengths[name] = starts_and_lengths(node, tracer, tracer.length(node.inputs[0], axis))
+            else:
+                lengths[name] = nodes.op("Gather", tracer.rows(node.inputs[1]), nodes.constant(axis), axis=1)
         if tracer.may_fail_empty or tracer.padded or tracer.guards:
-            raise Declined("cuts at places that may not be there")
+            raise Declined("appends elements whose lengths may not be there")
         return lengths
 
     def _copy(self, trips: str) -> tuple[Node, dict[str, str]]:

@@ -10,6 +10,7 @@ move by one, those counted from the back stay:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from onnx import TensorProto
@@ -17,6 +18,7 @@ from onnx import TensorProto
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import Nodes
 from seqcore.onnx._thresholds import LONGEST_BRANCHES
 from seqcore.onnx._vmap.tracer import Tracer, Value
@@ -391,7 +393,7 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
     tensor, wanted = body.name(node.inputs[0]), body.same(node, 1)
     if not body.varies(node.inputs[0]):
         raise _no(node, "goes by another shape in each iteration")
-    fixed = body.integers(node, 1)
+    fixed = _without_rest(body.integers(node, 1), body.types[node.inputs[0]].shape)
     if fixed is None or -1 in fixed:
         body.fails_empty()
     if node.attribute("allowzero", 0) and (fixed is None or 0 in fixed):
@@ -400,6 +402,17 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
         return body.vary([nodes.reshape(tensor, whole)])
     whole = nodes.join_axes([0], wanted) if fixed is None else nodes.constant([0, *fixed])
     return body.vary([nodes.op("Reshape", tensor, whole)])
+
+
+def _without_rest(wanted: list[int] | None, shape: Shape) -> list[int] | None:
+    """Return the shape that a Reshape wants, with a length in place of -1 if the tensor's shape tells."""
+    if wanted is None or wanted.count(-1) != 1 or 0 in wanted or shape is None:
+        return wanted
+    lengths = [length for length in shape if isinstance(length, int)]
+    others = -math.prod(wanted)
+    if len(lengths) < len(shape) or math.prod(lengths) % others:
+        return wanted
+    return [math.prod(lengths) // others if length == -1 else length for length in wanted]
 
 
 def flatten(node: Node, body: Tracer) -> list[Value]:
