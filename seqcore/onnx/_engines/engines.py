@@ -53,7 +53,15 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import FEW, HEAVY, LONG, MOST_EDITED, MOST_TO_CONVERT, RUNS_AS_GIVEN
+from seqcore.onnx._thresholds import (
+    FEW,
+    HEAVY,
+    LONG,
+    LONG_TO_COPY,
+    MOST_EDITED,
+    MOST_TO_CONVERT,
+    RUNS_AS_GIVEN,
+)
 
 
 class Engines:
@@ -225,16 +233,16 @@ class Compiled:
         if second is not None and is_second and made is None:
             yield from (first, second)
             return
-        is_quick = made is not None and made.is_quick
-        if is_quick:
-            yield self._up_to(MOST_TO_CONVERT, whole)
+        is_soon = made is not None and (made.is_quick or made.is_linear)
+        if made is not None and is_soon:
+            yield self._up_to(MOST_TO_CONVERT if made.is_quick else LONG_TO_COPY, whole)
             yield ragged
-        if not (is_quick and self.interface.has_sequences):
+        if not (is_soon and self.interface.has_sequences):
             yield whole
         if carries_lists(lowered) and given.weights.nbytes < HEAVY:
             most = MOST_EDITED if made is None else LONG
             yield LongLoopsTier("long", lambda: self._made_whole(lowered, most_elements=most))
-        if made is not None and not is_quick:
+        if made is not None and not is_soon:
             yield ragged
 
     def _drawing_tiers(self, given: Prepared, lowered: Prepared) -> Iterator[Tier]:

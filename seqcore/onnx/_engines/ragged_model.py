@@ -49,6 +49,9 @@ class RaggedModel:
         True if a run may fail because a list in a loop gets long.
     is_quick : bool
         True if it takes no longer than the given model where loops have more than a few iterations.
+    is_linear : bool
+        True if no loop copies a list again and again, though it may do more than the given model's. A padded
+        list does without that, unless its elements differ much in length.
 
     Raises
     ------
@@ -70,7 +73,7 @@ class RaggedModel:
         second = [(name, words[1]) for name, words in tensors.items() if len(words) > 1]
         if any(not word.startswith(f"{name}_lengths") for name, word in second):
             raise Declined("elements of its sequences differ in more than their first axis")
-        lowered = lower_prepared(opened.prepared, is_checked=False, packs=True).prepared
+        lowered, _, loops, _ = lower_prepared(opened.prepared, is_checked=False, packs=True)
         if has_lists(lowered):
             raise Declined("there are sequences left in it")
         size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
@@ -84,6 +87,7 @@ class RaggedModel:
         self.may_be_long = _limit_sizes(lowered)
         if self.may_be_long:
             lowered = lowered.again(lowered.model)
+        self.is_linear = not self.may_be_long or any(note.is_padded for note in loops)
         self._model = WholeModel(lowered, Interface(lowered), sessions)
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
