@@ -8,7 +8,7 @@
             lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
             long            else the lowered model as long as its sequences are short, however long its loops
             ragged          the model with tensors in place of lists everywhere, if none is left; second if it
-                            is quick with short lists, too
+                            is quick with short lists, too, and `large` is then the first for longer ones
             lowered steps   if there are sequences left in the lowered model
             given steps     results, or the error with the node's name
             unsure steps    the same where fed elements are not as the model declares them
@@ -237,7 +237,9 @@ class Compiled:
         if made is not None and is_soon:
             yield self._up_to(MOST_TO_CONVERT if made.is_quick else LONG_TO_COPY, whole)
             yield ragged
-        if not (is_soon and self.interface.has_sequences):
+            if not self.interface.has_sequences:
+                yield WholeTier("large", whole.get)
+        else:
             yield whole
         if carries_lists(lowered) and given.weights.nbytes < HEAVY:
             most = MOST_EDITED if made is None else LONG

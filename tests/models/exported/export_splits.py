@@ -207,5 +207,13 @@ class RepeatedPhonemes(torch.nn.Module):
         return torch.cat(frames)
 
 
+@module
+class InterleavedRows(torch.nn.Module):
+    """The same by PyTorch's function, which exports a loop over splits into single rows."""
+
+    def forward(self, x, counts):
+        return torch.repeat_interleave(x, counts, 0)
+
+
 if __name__ == "__main__":
     main()

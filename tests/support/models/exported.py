@@ -222,6 +222,7 @@ add("splits", "split_pairs", least=1, x=floats(None, 4), y=floats(None, 4))
 add("splits", "gated_splits", least=1, x=floats(None, 16), c=floats(4))
 add("splits", "window_attention", least=1, x=sentences(8), marks=marks)
 add("splits", "repeated_phonemes", least=1, x=floats(None, 8), durations=whole(None, below=5, least=1))
+add("splits", "interleaved_rows", least=1, x=floats(None, 8), counts=whole(None, below=5))
 
 add("lists", "list_means", least=1, parts=parts(4))
 add("lists", "list_to_list", parts=parts(4), x=floats(4))
