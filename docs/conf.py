@@ -27,6 +27,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "code_links",
     "drawn",
+    "members",
     "stub_signatures",
 ]
 exclude_patterns = ["_ext"]

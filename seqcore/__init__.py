@@ -6,8 +6,8 @@ sequences and arrays under names. `pack` and `BatchSampler` make batches for tra
 ONNX's sequence operators. `seqcore.onnx` runs ONNX models with sequences.
 """
 
+import os as _os
 from importlib import import_module as _import_module
-from pathlib import Path as _Path
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 try:
@@ -73,7 +73,7 @@ __all__ = [
     "split_to_sequence",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not _TYPE_CHECKING:
 
@@ -109,4 +109,4 @@ def get_include() -> str:
     >>> os.listdir(get_include())
     ['seqcore.h']
     """
-    return str(_Path(__file__).with_name("include"))
+    return _os.path.join(__path__[0], "include")

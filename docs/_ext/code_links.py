@@ -1,5 +1,7 @@
 """Turn inline code that has a page into a link: `seq.to_padded()`, `np.concatenate`, `SequenceMap`.
 
+In tables, let it break.
+
 Names of seqcore lead to the reference. Names of other projects lead to their own pages. Their addresses come
 from the inventories that Sphinx has loaded (`intersphinx_mapping` in conf.py), otherwise from the rules here.
 """
@@ -13,7 +15,7 @@ from sphinx import addnodes
 from sphinx.util.nodes import make_refnode
 
 # A module of seqcore, and the ways in which pages write it.
-MODULES = {"sq": "seqcore", "seqcore": "seqcore", "sqo": "seqcore.onnx", "seqcore.onnx": "seqcore.onnx"}
+MODULES = {"sq": "seqcore"} | {name: name for name in ("seqcore", "seqcore.onnx", "seqcore.torch")}
 OBJECTS = {  # names that pages give to an object of a class
     "seq": "seqcore.TensorSequence",
     "TensorSequence": "seqcore.TensorSequence",
@@ -21,6 +23,10 @@ OBJECTS = {  # names that pages give to an object of a class
     "session": "seqcore.onnx.InferenceSession",
     "InferenceSession": "seqcore.onnx.InferenceSession",
     "GraphBody": "seqcore.onnx.GraphBody",
+    "Columns": "seqcore.Columns",
+    "sq.Columns": "seqcore.Columns",
+    "BatchSampler": "seqcore.BatchSampler",
+    "sampler": "seqcore.BatchSampler",
 }
 OPERATIONS = {  # on a sequence
     r"seq\[[^\]]+\]": "__getitem__",
@@ -29,9 +35,12 @@ OPERATIONS = {  # on a sequence
     r"seq == \w+": "__eq__",
     r"seq \+ \w+": "__add__",
 }
+# Where code in a table may break: not before an end of a file's name.
+BREAKS = re.compile(r"(?<=[(\[,=])(?![)\]=])|(?<=\w{4}\.)(?!\w{2,3}\b)|(?<=/)")
 # Bare names that are too common to be taken for ours.
 COMMON = {"append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "run"}
-COMMON |= {"check", "dtype", "lengths", "offsets", "shapes", "values", "nbytes"}
+COMMON |= {"check", "dtype", "dtypes", "get", "items", "keys", "lengths", "names", "nbytes", "offsets"}
+COMMON |= {"sampler", "shapes", "values"}
 
 PYTORCH = "https://docs.pytorch.org/docs/stable/"
 PYTORCH_PAGES = {  # of a module, all on one page
@@ -72,6 +81,18 @@ def link_code(app, doctree, docname):
         else:
             continue
         node.replace_self(link)
+    for entry in doctree.findall(nodes.entry):
+        for node in [*entry.findall(nodes.literal)]:
+            let_break(node)
+
+
+def let_break(node):
+    """Let code in a table break behind brackets, commas, equals signs, slashes, and names."""
+    parts = BREAKS.split(node.astext())
+    node.clear()
+    for part in filter(None, parts):
+        node += nodes.Text(part)
+        node += nodes.raw("", "<wbr>", format="html")
 
 
 def has_link(node):

@@ -57,6 +57,16 @@ def sequence_of(field, chunks):
     return chained(parts) if parts else TensorSequence(dtype=dtype)
 
 
+_REMEDIES = {  # by the beginnings of format strings
+    ("tdD", "tts", "ttm"): "cast it to int32",
+    ("tdm", "ttu", "ttn", "ts", "tD"): "cast it to int64",
+    ("d:",): "cast it to float64",
+    ("n",): "cast it to a type",
+    ("z", "Z", "vz", "w:"): "cast it to string, or make arrays of its bytes: np.frombuffer(one, 'uint8')",
+    ("+m", "+u"): "pass its children, each as an array of its own",
+}
+
+
 def element_type_of(field, whole):
     """Return the element type of the values of a type; raise a TypeError that names it if there is none."""
     if field.dictionary is not None:
@@ -90,9 +100,10 @@ def element_type_of(field, whole):
             "expected an array or a table with one column, got a table or a struct with several: pass one of "
             f"{names}"
         )
+    remedy = next((what for types, what in _REMEDIES.items() if field.format.startswith(types)), None)
     raise TypeError(
-        f"an Arrow array of type {whole.type_name} can't become tensors: {field.type_name} is not supported, "
-        "cast it first"
+        f"an Arrow array of type {whole.type_name} can't become tensors: {field.type_name} is not supported"
+        f"{f': {remedy}' if remedy else ''}"
     )
 
 

@@ -228,6 +228,11 @@ def _naming_errors(pa, path):
         yield
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
+    except KeyError as error:  # where pyarrow has no class for a type
+        raise ValueError(
+            f"{path} can't be read: it has a column of a type that pyarrow doesn't know, such as an interval "
+            "of months: write the file without it"
+        ) from error
     except OSError as error:
         # Errors of pyarrow's own have no errno, and are about the content of the file.
         if error.errno is None:
@@ -278,7 +283,8 @@ def _why(path, error):
     if not beginning:
         return "it is empty"
     if beginning.startswith(_STREAM):
-        return f"it is damaged or incomplete: {shown_error(error)}"
+        found_by_arrow = isinstance(error, OSError | EOFError) or type(error).__module__.startswith("pyarrow")
+        return "it is damaged or incomplete: " * found_by_arrow + shown_error(error)
     if beginning != _MAGIC:
         is_text = all(byte in _TEXT for byte in beginning)
         text = ", but a text file such as CSV or JSON" if is_text else ""

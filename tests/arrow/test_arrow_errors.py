@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -128,3 +129,15 @@ def test_errors_let_go():
             from_arrow(make())
         gc.collect()
         assert pa.total_allocated_bytes() == pool
+
+
+def test_casts_that_messages_name():
+    named = set()
+    for word, array in OTHERS.values():
+        with pytest.raises(TypeError, match=f"{word}.* is not supported") as caught:
+            from_arrow(array)
+        for into in re.findall(r"cast it to (\w+\d|string)", str(caught.value)):
+            named.add(word)
+            cast = (array if type(array) is not pa.RunEndEncodedArray else array.values).cast(into)
+            assert from_arrow(cast).tolist() == cast.to_pylist()
+    assert named >= {"date32", "date64", "time32", "time64", "timestamp", "duration", "decimal", "binary"}

@@ -320,9 +320,16 @@ def test_another_file_under_the_same_name(path, work):
         (pa.array([{"x": 1, "y": 2}] * 50), "column 'bad': .*pass one of x, y"),
     ],
 )
-def test_the_column_at_fault_is_named(path, compression, column, message):
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_column_at_fault_is_named(path, compression, column, message, stream):
     table = pa.table({"a": [[1] * 50] * 50, "bad": column, "c": [1] * 50})
-    write_table(path, table, compression=compression)
+    if stream:
+        with pa.ipc.new_stream(
+            path, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+        ) as out:
+            out.write_table(table)
+    else:
+        write_table(path, table, compression=compression)
     with pytest.raises(ValueError, match=rf"columns\.arrow can't be read: {message}"):
         sq.load(path)
     with pytest.raises(ValueError, match=rf"columns\.arrow can't be read: {message}"):

@@ -53,19 +53,6 @@ AT = "y = SequenceAt(s, p)"
 
 
 class TestPicking:
-    @pytest.mark.mostly_slow(7)
-    @pytest.mark.parametrize("kind", ["scalar", "int64[1] p", "int32[1] p", "int64[K] p"])
-    @pytest.mark.parametrize("keepdims", [0, 1])
-    @pytest.mark.parametrize("axis", [0, 1, -1])
-    def test_unit_pieces(self, kind, keepdims, axis):
-        opset = OPSETS[axis % 2]
-        attributes = f"<axis = {axis}, keepdims = {keepdims}>"
-        inputs = ", " + (kind if kind != "scalar" else "int64 p")
-        outs = "float[A, B] y" if keepdims else "float[A] y"
-        dtype = np.int32 if "32" in kind else np.int64
-        fed = [one | {"p": one["p"].astype(dtype)} for one in positions(kind)]
-        check(split(AT, outs, split="x", attributes=attributes, inputs=inputs), fed, opset)
-
     @pytest.mark.parametrize("reads", ["n = SequenceLength(s)", AT, "y = SequenceAt(s, o)"])
     def test_lengths_that_do_not_sum_to_the_axis_fail(self, reads):
         outs = "int64 n" if "Length" in reads else "float[A, B] y"

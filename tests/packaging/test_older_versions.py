@@ -32,11 +32,21 @@ class Unpickler(pickle.Unpickler):
         return lambda cls, dtype, parts, order: found(cls, dtype, [self.moved(part) for part in parts], order)
 
     def moved(self, part):
-        if part[0] != "file":
-            return part
-        kind, path, size, _, *rest = part
+        if part[0] == "file":
+            kind, path, size, _, *rest = part
+            return (kind, *self.stamp(path, size), *rest)
+        return tuple(map(self.place, part))
+
+    def place(self, item):
+        """Return the place of an array in a file of the folder; anything else as it is."""
+        if isinstance(item, tuple) and item and isinstance(item[0], tuple) and len(item[0]) == 3:
+            (path, size, _), *rest = item
+            return (self.stamp(path, size), *rest)
+        return item
+
+    def stamp(self, path, size):
         here = self.folder / path.replace("\\", "/").rpartition("/")[2]
-        return (kind, str(here), size, here.stat().st_mtime_ns, *rest)
+        return str(here), size, here.stat().st_mtime_ns
 
 
 def check(seq, arrays):

@@ -22,4 +22,7 @@ def test_contributing_has_each_task():
 
 def test_files_of_tasks_are_there():
     named = [word for command in TASKS.values() for word in command.split() if "/" in word]
-    assert [word for word in named if not (ROOT / word).exists()] == []
+    ours = [
+        word for word in named if (ROOT / ".ci").exists() or not word.startswith(".ci/")
+    ]  # no .ci in an sdist
+    assert [word for word in ours if not (ROOT / word).exists()] == []

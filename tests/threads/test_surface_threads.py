@@ -1,5 +1,7 @@
 """Every public call beside edits by another thread: the result of a moment, or a fitting error."""
 
+import time
+
 import numpy as np
 import pytest
 from support.races import together
@@ -12,6 +14,7 @@ pytestmark = [pytest.mark.thread_unsafe, pytest.mark.slow, pytest.mark.usefixtur
 LABELS = [label for label, one in CALLS.items() if one.section != "files" and not one.raises]
 FITS = *FITTING, StopIteration
 ROUNDS = examples(40)
+SECONDS = 20  # for them; sanitizers take ten times as long, and get through fewer
 
 
 def edit(seq, tensor, ended):
@@ -35,8 +38,11 @@ def test_every_call_beside_edits(kind):
     tensor = Operands(seq).tensor
 
     def call():
+        until = time.monotonic() + SECONDS
         try:
-            for _ in range(ROUNDS):
+            for i in range(ROUNDS):
+                if i and time.monotonic() > until:
+                    break
                 for label in LABELS:
                     try:
                         CALLS[label](Operands(seq))

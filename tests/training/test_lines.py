@@ -1,4 +1,4 @@
-"""The lines of user code that the training page counts: they run, agree with each other, and are as many."""
+"""The lines of user code that Benchmarks counts: they run, agree with each other, and are as many."""
 
 import bisect
 import itertools
@@ -109,5 +109,5 @@ def test_ours_are_at_most_four_lines():
 
 
 def test_the_page_has_the_table():
-    page = ROOT / "docs" / "training.md"
+    page = ROOT / "docs" / "benchmarks.md"
     assert lines.table() in page.read_text(encoding="utf-8")
