@@ -332,14 +332,14 @@ def _what_is_left(old: Shape, lengths: list[Any]) -> Length:
     for name in [length for length in after if isinstance(length, str) and length in before]:
         before.remove(name)
         after.remove(name)
-    name = next((length for length in before if isinstance(length, str)), None)
-    if name is not None:
-        before.remove(name)
+    known = next((length for length in before if isinstance(length, str)), None)
+    if known is not None:
+        before.remove(known)
     if not all(isinstance(length, int) for length in (*before, *after)):
         return None
     size, rest = math.prod(map(int, before)), math.prod(map(int, after))
-    if name is not None:
-        return name if size == rest > 0 else None
+    if known is not None:
+        return known if size == rest > 0 else None
     return size // rest if rest and size % rest == 0 else None
 
 
