@@ -82,7 +82,7 @@ def pytest_pycollect_makeitem(collector):
     One stays at least, so that a test can always be named.
     """
     made = yield
-    if not isinstance(made, list) or not all(isinstance(one, pytest.Function) for one in made):
+    if not isinstance(made, list) or not made or not all(isinstance(one, pytest.Function) for one in made):
         return made
     mark_cases(made)
     left_to = [mark for mark in ("slow", "at_night") if f"not {mark}" in collector.config.option.markexpr]

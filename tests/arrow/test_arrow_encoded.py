@@ -1,20 +1,33 @@
-"""What is encoded, and lists within lists: read once, and refused for what an element sees alone."""
+"""What is encoded: read once, and no more of it than elements see; and ragged elements, which are named."""
+
+import gc
 
 import numpy as np
 import pytest
 from support.strategies import assert_holds
 
 from seqcore import TensorSequence
+from seqcore.core.fields import Chunk
 
 pa = pytest.importorskip("pyarrow")
-pc = pytest.importorskip("pyarrow.compute")
 
 from_arrow = TensorSequence.from_arrow
 INDICES = np.random.default_rng(0).integers(0, 5_000, 20_000)
+needs_bool8 = pytest.mark.skipif(not hasattr(pa, "bool8"), reason="this pyarrow has no bool8")
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
 
 
 def int64s(*lists):
     return [np.array(one, np.int64) for one in lists]
+
+
+def taken(array, expected):
+    seq = from_arrow(array)
+    assert_holds(seq, expected)
+    return seq
 
 
 @pytest.mark.slow
@@ -60,59 +73,6 @@ def test_lists_that_nobody_refers_to_may_have_nulls():
         from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 0, 0]), values))
 
 
-def test_views_over_runs():
-    runs = pc.run_end_encode(pa.array([1, 1, 2, 2, 2, 3]))
-    views = pa.ListViewArray.from_arrays(pa.array([3, 0], "i4"), pa.array([3, 2], "i4"), runs)
-    assert_holds(from_arrow(views), int64s([2, 2, 3], [1, 1]))
-
-
-@pytest.mark.parametrize(
-    "child",
-    [
-        pa.array([1, 2, None, 4, 5]),
-        pa.array([1, 2, None, 4, 5]).dictionary_encode(),
-        pa.array([[1], [2], [None], [4], [5]], pa.list_(pa.int64(), 1)),
-    ],
-    ids=["numbers", "dictionary", "lists"],
-)
-def test_nulls_between_views(child):
-    views = pa.ListViewArray.from_arrays(pa.array([3, 0], "i4"), pa.array([2, 2], "i4"), child)
-    shape = (2, 1) if isinstance(child, pa.FixedSizeListArray) else (2,)
-    assert_holds(from_arrow(views), [one.reshape(shape) for one in int64s([4, 5], [1, 2])])
-    views = pa.ListViewArray.from_arrays(pa.array([3, 1], "i4"), pa.array([2, 2], "i4"), child)
-    with pytest.raises(TypeError, match="element 1 has nulls"):
-        from_arrow(views)
-
-
-def test_views_of_lists_of_several_lengths():
-    views = pa.array([[[1], [2]], [[3, 4]]], pa.list_view(pa.list_(pa.int64())))
-    assert_holds(from_arrow(views), int64s([[1], [2]], [[3, 4]]))
-
-
-def lists_of_views(items):
-    rows = pa.ListViewArray.from_arrays(pa.array([3, 0, 5], "i4"), pa.array([2, 2, 2], "i4"), pa.array(items))
-    return pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], "i4"), rows)
-
-
-def test_nulls_between_views_within_lists():
-    seq = from_arrow(lists_of_views([1, 2, None, 4, 5, 6, 7]))
-    assert_holds(seq, int64s([[4, 5]], [[1, 2]], [[6, 7]]))
-    with pytest.raises(TypeError, match="element 2 has nulls"):
-        from_arrow(lists_of_views([1, 2, None, 4, 5, 6, None]))
-
-
-def views_of_views(items):
-    rows = pa.ListViewArray.from_arrays(pa.array([3, 0, 5], "i4"), pa.array([2, 2, 2], "i4"), pa.array(items))
-    return pa.ListViewArray.from_arrays(pa.array([1, 0, 2], "i4"), pa.array([1, 1, 1], "i4"), rows)
-
-
-def test_nulls_between_views_of_views():
-    seq = from_arrow(views_of_views([1, 2, None, 4, 5, 6, 7]))
-    assert_holds(seq, int64s([[1, 2]], [[4, 5]], [[6, 7]]))
-    with pytest.raises(TypeError, match="element 2 has nulls"):
-        from_arrow(views_of_views([1, 2, None, 4, 5, 6, None]))
-
-
 RAGGED = {
     "two levels": (pa.array([[[1], [2]], [[3, 4], [5]]]), 1),
     "sliced": (pa.array([[[1]], [[1], [2]], [[3, 4], [5]]])[1:], 1),
@@ -148,3 +108,54 @@ def test_empty_bools_are_of_no_other_type(asked):
         *TensorSequence(dtype=bool).__arrow_c_array__(asked.__arrow_c_schema__())
     )
     assert made.type == pa.large_list(pa.bool_())
+
+
+@pytest.mark.thread_unsafe
+def test_no_more_is_read_than_the_strings_that_are_wanted(monkeypatch):
+    read, buffer = [], Chunk.buffer
+    monkeypatch.setattr(
+        Chunk, "buffer", lambda self, *args: read.append((args[0], *args[2:])) or buffer(self, *args)
+    )
+    taken(pa.array(["ab", "cde", "f", "ghij"]).slice(1, 2), [np.array(one, object) for one in ("cde", "f")])
+    assert read == [(1, 1, 3), (2, 2, 4)]
+
+
+@needs_bool8
+def test_bool8():
+    flags = np.array([1, 0, 0, 1, 1], "int8")
+    array = pa.ExtensionArray.from_storage(pa.bool8(), pa.array(flags))
+    for start in range(5):
+        seq = taken(array[start:], [np.array(bool(one)) for one in flags[start:]])
+        assert address(seq[0]) == address(flags) + start
+    lists = pa.LargeListArray.from_arrays([0, 2, 2, 5], array)
+    seq = taken(lists, [flags[:2].astype(bool), flags[:0].astype(bool), flags[2:].astype(bool)])
+    assert [address(seq[0]), address(seq[2])] == [address(flags), address(flags) + 2]
+    square = pa.FixedSizeListArray.from_arrays(array[1:], 2)
+    seq = taken(square, list(flags[1:].astype(bool).reshape(2, 2)))
+    assert address(seq[1]) == address(flags) + 3
+
+
+@needs_bool8
+@pytest.mark.parametrize("odd", [2, -1, 127, -128])
+def test_bool8_of_other_numbers(odd):
+    """What is not 0 is true; NumPy would make nonsense of it, so it is copied."""
+    flags = np.array([1, 0, odd, 1, 0], "int8")
+    array = pa.ExtensionArray.from_storage(pa.bool8(), pa.array(flags))
+    expected = [np.array(bool(one)) for one in flags]
+    seq = taken(array, expected)
+    assert [one.view("u1").item() for one in seq] == [1, 0, 1, 1, 0]
+    lists = pa.ListArray.from_arrays([0, 3, 5], array)
+    seq = taken(lists, [flags[:3] != 0, flags[3:] != 0])
+    assert np.concatenate(list(seq)).view("u1").tolist() == [1, 0, 1, 1, 0]
+    assert flags[2] == odd
+
+
+@pytest.mark.thread_unsafe
+def test_dictionaries_of_strings_keep_nothing():
+    pool = pa.total_allocated_bytes()
+    encoded = pa.array(["long word " * 10, "another one " * 10] * 100).dictionary_encode()
+    seq = from_arrow(encoded)
+    del encoded
+    gc.collect()
+    assert pa.total_allocated_bytes() == pool
+    assert seq[199].item() == "another one " * 10

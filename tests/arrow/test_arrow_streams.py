@@ -4,15 +4,12 @@ import contextlib
 import gc
 import weakref
 
-import numpy as np
 import pytest
 from support.strategies import assert_holds, filled
 
 from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
-
-from support.arrow_values import ITEMS, SHARED_NAMES  # noqa: E402
 
 
 def address(array):
@@ -36,35 +33,6 @@ def test_readers_of_batches_refuse_by_themselves():
 
 
 # --- in ---
-
-
-CHUNKS = [[], [[]], [[[1, 2], []]], [[[1, 2]], [], [[], [3]]], [[], [], [[4]]], [[[]], [[]]]]
-
-
-@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
-@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
-@pytest.mark.parametrize("name", ["bool", "int8", "float32"])
-def test_chunks_become_one_sequence(name, chunks, kind):
-    chunks = [[[bool(i) for i in one] if name == "bool" else one for one in rows] for rows in chunks]
-    given = pa.chunked_array(chunks, kind(ITEMS[name]))
-    seq = TensorSequence.from_arrow(given)
-    assert seq.dtype == name
-    assert_holds(seq, [np.array(one, name) for rows in chunks for one in rows])
-    assert TensorSequence.from_arrow(pa.table({"x": given})) == seq
-
-
-@pytest.mark.parametrize("name", SHARED_NAMES)
-def test_chunks_and_their_slices_share_memory(name):
-    sources = [filled(name, (n, 2)) for n in (6, 4, 8)]
-    given = pa.chunked_array([pa.array(split_to_sequence(one, [2, len(one) - 2])) for one in sources])
-    seq = TensorSequence.from_arrow(given)
-    starts = [address(one) + at * 2 * one.itemsize for one in sources for at in (0, 2)]
-    assert [address(one) for one in seq] == starts
-    for start in range(6):
-        for stop in range(start, 7):
-            part = TensorSequence.from_arrow(given[start:stop])
-            assert_holds(part, list(seq[start:stop]))
-            assert [address(one) for one in part] == starts[start:stop]
 
 
 def test_a_chunk_lives_as_long_as_its_elements():

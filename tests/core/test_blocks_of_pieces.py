@@ -2,64 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore import TensorSequence
-
-
-def compacted(seq):
-    seq = seq.copy()
-    seq.compact()
-    return seq
-
-
-# Each makes new elements of the same shapes and, as integers, of the same values.
-MAKERS = {
-    "compact": compacted,
-    "astype": lambda seq: seq.astype("float32").astype("int64"),
-    "flat map": lambda seq: sq.sequence_map(np.positive, seq),
-    "batches": lambda seq: sq.map_batches(np.positive, seq),
-    "two batches": lambda seq: sq.map_batches(lambda a: a + 0, seq, batch_size=max(1, len(seq) // 2)),
-    "from_lengths": lambda seq: TensorSequence.from_lengths(seq.values(), seq.lengths()),
-    "from_padded": lambda seq: TensorSequence.from_padded(seq.to_padded(), seq.lengths()),
-    "selection": lambda seq: seq[np.arange(len(seq))],
-}
-
-
-def assert_same(seq, model):
-    seq._check()
-    assert_holds(seq, model)
-    assert seq.lengths().tolist() == [len(a) for a in model]
-    assert seq.values().tolist() == [x for a in model for x in a]
-
-
-@given(st.data())
-def test_any_history(data):
-    lengths = data.draw(st.lists(st.integers(0, 4), max_size=8))
-    even = data.draw(st.integers(1, 3))
-    array = np.arange(data.draw(st.integers(1, 9)))
-    seq = sq.split_to_sequence(array, even)
-    model = [array[i : i + even] for i in range(0, len(array), even)]
-    seq += TensorSequence.from_lengths(np.arange(sum(lengths)), lengths)
-    model += np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1]) if lengths else []
-    for _ in range(data.draw(st.integers(1, 5))):
-        at = data.draw(st.integers(0, len(model)))
-        kind = data.draw(st.sampled_from([*MAKERS, "insert", "erase", "reverse"]))
-        if kind == "insert":
-            seq.insert(at, np.arange(at))
-            model.insert(at, np.arange(at))
-        elif kind == "erase" and model:
-            seq.erase(at % len(model))
-            del model[at % len(model)]
-        elif kind == "reverse":
-            seq.reverse()
-            model.reverse()
-        elif kind in MAKERS and model:
-            seq = MAKERS[kind](seq)
-        assert_same(seq, model)
 
 
 @pytest.mark.parametrize("byte", [1, 2, 3, 127, 128, 255])

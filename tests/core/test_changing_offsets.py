@@ -29,6 +29,6 @@ def in_a_process_of_its_own(folder, seconds):
 @needs_proc
 @pytest.mark.slow
 def test_numbers_that_change_are_results_or_errors(tmp_path):
-    results, refused = in_a_process_of_its_own(tmp_path, 1.5)
+    results, refused = in_a_process_of_its_own(tmp_path, 0.5)
     assert results > 20
     assert refused > 20

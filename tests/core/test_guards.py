@@ -35,59 +35,6 @@ class TestPositions:
     def test_arrays_of_one_index(self, dtype, shape):
         assert sq.sequence_at([[1], [2]], np.ones(shape, dtype)).tolist() == [2]
 
-    def test_each_end_of_a_selection(self):
-        seq = sq.split_to_sequence(np.arange(4))
-        for one in (seq, loosened(seq)):
-            for wrong in (
-                [4],
-                [-5],
-                [0, 4],
-                [-5, 0],
-                range(4, 2, -1),
-                range(-5, -3),
-                np.array([2**64 - 1], "u8"),
-            ):
-                with pytest.raises(IndexError, match="out of range"):
-                    one[wrong]
-                with pytest.raises(IndexError, match="out of range"):
-                    del one[wrong]
-                with pytest.raises(IndexError, match="out of range"):
-                    one[wrong] = [[9]] * len(wrong)
-            assert contents(one[[3, -4, 0, -1]]) == [[3], [0], [0], [3]]
-            assert contents(one) == [[0], [1], [2], [3]]
-
-    @pytest.mark.parametrize("length", [3, 5])
-    def test_masks_too_short_and_too_long(self, length):
-        seq = sq.split_to_sequence(np.arange(4))
-        mask = np.ones(length, bool)
-        for one in (seq, loosened(seq)):
-            with pytest.raises(IndexError, match=f"mask has length {length}"):
-                one[mask]
-            with pytest.raises(IndexError, match=f"mask has length {length}"):
-                del one[mask]
-            with pytest.raises(IndexError, match=f"mask has length {length}"):
-                one[mask] = [[9]] * length
-            assert contents(one) == [[0], [1], [2], [3]]
-
-    def test_on_both_sides_of_the_gap(self):
-        seq = loosened(sq.split_to_sequence(np.arange(6)))
-        seq.insert(3, [9])  # the gap is now at 4
-        expected = [[0], [1], [2], [9], [3], [4], [5]]
-        assert contents(seq) == expected
-        for i in range(7):
-            assert contents(seq[[i]]) == [expected[i]]
-            assert contents(seq[np.arange(7) == i]) == [expected[i]]
-            assert contents(seq[np.arange(7) != i]) == expected[:i] + expected[i + 1 :]
-
-    def test_an_iterator_that_has_ended_stays_there(self):
-        seq = TensorSequence([[1]])
-        for iterate in (iter, reversed):
-            iterator = iterate(seq)
-            assert [item.tolist() for item in iterator] == [[1]]
-            seq.append([2])
-            assert list(iterator) == []
-            seq.pop()
-
 
 # What is done to elements 0 to 3, and what is there then.
 EDITS = {

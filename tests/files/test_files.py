@@ -15,10 +15,10 @@ from support.saved import (
     resident,
     saved,
 )
-from support.strategies import LAYOUTS, assert_holds, dtype_of, filled, laid_out
+from support.strategies import assert_holds, dtype_of, filled
 
 import seqcore as sq
-from seqcore import TensorSequence, split_to_sequence
+from seqcore import TensorSequence
 
 pytestmark = pytest.mark.mostly_slow(3)
 
@@ -53,16 +53,6 @@ def path(tmp_path):
 # --- what comes back ---
 
 
-@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("name", FILE_NAMES)
-def test_every_type_and_shape_comes_back(path, name, shapes):
-    arrays = tensors(name, shapes)
-    back = saved(path, TensorSequence(arrays))
-    assert type(back) is TensorSequence
-    assert back.dtype == dtype_of(name)
-    assert_holds(back, arrays)
-
-
 @pytest.mark.parametrize("name", FILE_NAMES)
 def test_nothing_comes_back_with_its_type(path, name):
     back = saved(path, TensorSequence(dtype=name))
@@ -70,22 +60,6 @@ def test_nothing_comes_back_with_its_type(path, name):
     assert_holds(back, [])
     back.append(filled(name, 3))
     assert_holds(back, [filled(name, 3)])
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["int32", "bool", "string"])
-def test_every_layout(path, name, layout):
-    source = laid_out(filled(name, (4, 6)), layout)
-    for seq in (
-        TensorSequence([source]),
-        TensorSequence([source, source[..., :2]]),
-        split_to_sequence(source, axis=0),
-        split_to_sequence(source, axis=1),
-        split_to_sequence(source, [1, 0, source.shape[1] - 1], axis=1),
-        split_to_sequence(source, axis=1, keepdims=0)[::-1],
-        TensorSequence([source[0, ..., 0]])[[0, 0, 0]],
-    ):
-        assert_holds(saved(path, seq), list(seq))
 
 
 def test_strings_of_any_kind(path):

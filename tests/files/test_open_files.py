@@ -56,16 +56,16 @@ def test_more_files_than_descriptors(tmp_path):
     run(
         tmp_path,
         """
-paths = [os.path.join(folder, f"{i}.arrow") for i in range(1200)]
+paths = [os.path.join(folder, f"{i}.arrow") for i in range(400)]
 for i, one in enumerate(paths):
     sq.save(one, [np.full(3, i), np.full(2, -i)])
-limit(1024)
+limit(256)
 before = descriptors()
 kept = [sq.load(one) for one in paths]
 assert descriptors() == before
-assert [int(seq[0][0]) for seq in kept] == [*range(1200)]
+assert [int(seq[0][0]) for seq in kept] == [*range(400)]
 whole = sq.load(paths)
-assert len(whole) == 2400 and int(whole[-1][0]) == -1199
+assert len(whole) == 800 and int(whole[-1][0]) == -399
 sent = [pickle.dumps(seq[1:]) for seq in kept]
 data = pickle.dumps(whole[::-1])
 del kept, whole
@@ -76,8 +76,8 @@ for i, one in enumerate(sent):
 gc.collect()
 assert mapped() <= 16, mapped()
 back = [pickle.loads(one) for one in sent]
-assert [int(seq[0][0]) for seq in back] == [-i for i in range(1200)]
-assert int(pickle.loads(data)[0][0]) == -1199
+assert [int(seq[0][0]) for seq in back] == [-i for i in range(400)]
+assert int(pickle.loads(data)[0][0]) == -399
 assert descriptors() == before
 print(sum(int(one[0]) for one in sq.sequence_map(np.negative, pickle.loads(data))))
 """,
@@ -108,8 +108,7 @@ assert mapped("tensors.arrow") <= 1, mapped("tensors.arrow")
     )
 
 
-@pytest.mark.slow
-@pytest.mark.mostly_at_night(2)
+@pytest.mark.at_night
 @pytest.mark.parametrize("kind", ["strings", "compressed"])
 def test_files_that_were_removed_keep_no_memory(tmp_path, kind):
     """What can't be mapped is read, 10 MB of each of 60 files: some are kept, and none that is gone."""
@@ -152,7 +151,7 @@ assert mapped() <= 16, mapped()
     )
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_what_is_kept_open_is_bounded_in_bytes(tmp_path):
     """Files that stay, too."""
     run(

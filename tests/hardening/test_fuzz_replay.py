@@ -41,7 +41,7 @@ def test_targets(name, nseeds, nrandom):
         target.run(data)
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_models(tmp_path):
     """In a process of its own, for there may be an onnxruntime that damaged models bring down."""
     inputs = inputs_of(target_of("models"), examples(80), examples(200))

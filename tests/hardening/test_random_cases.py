@@ -159,7 +159,7 @@ def drawn(said):
     return re.search(r"DRAWN (\d+) (\d+)", said).groups()
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_without_a_seed_the_same_few_and_not_the_slow_ones(run, without_seed):
     assert "19 passed" in without_seed
     assert int(drawn(without_seed)[0]) == 10
@@ -175,7 +175,7 @@ def test_without_a_seed_the_same_few_and_not_the_slow_ones(run, without_seed):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_of_a_product_each_value_remains(run):
     said = [run("-m", marks, "test_many.py") for marks in ("not slow", "not slow", "")]
     few, again, whole = (
@@ -192,7 +192,7 @@ def test_of_a_product_each_value_remains(run):
     assert left == every
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_a_merge_sees_any_two_values_together(run):
     said = run("-m", "not at_night", "test_pairs.py")
     cases = [tuple(map(int, one)) for one in re.findall(r"PASSED \S+\[(\d)-(\d)-(\d)\]", said)]
@@ -215,7 +215,7 @@ def test_a_seed_gives_many_others_to_workers_too(run, without_seed):
     assert drawn(here) != drawn(without_seed)
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_a_failure_says_how_it_comes_back(run, without_seed):
     said = run("test_them.py", seed="new")
     seed = int(re.search(r"random tests: --seed (\d+)", said)[1])
@@ -228,6 +228,6 @@ def test_a_failure_says_how_it_comes_back(run, without_seed):
     assert f"assert {seed + 1} < 2" in again
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_what_is_no_seed(run):
     assert "a seed is a whole number or 'new', not 'some'" in run("--seed", "some")

@@ -110,6 +110,7 @@ class TestLostWorkers:
         assert len(lost) == 3
         assert usable(client)
 
+    @pytest.mark.at_night
     def test_cluster_restarted_half_way(self, client, tmp_path):
         body, restarted = Logged(str(tmp_path / "log"), 1.0), []  # others are still on when it ends
 

@@ -18,12 +18,10 @@ from support.models.graphs import (  # noqa: E402
     graph,
     node,
     parsed,
-    sample,
     singly,
     value,
 )
 
-from seqcore.dtypes import ELEMENT_TYPES  # noqa: E402
 from seqcore.onnx import GraphBody  # noqa: E402
 from seqcore.onnx._bodies.program import Copies  # noqa: E402
 from seqcore.onnx._runtimes.sessions import REFUSALS  # noqa: E402
@@ -125,14 +123,6 @@ class TestManyElements:
             assert_same(body.run_many(rows), singly(other, rows))
             rows = [(x[: 1 + i // 50 % 8], y[: 1 + i // 50 % 8]) for i, (x, y) in enumerate(cases[0])]
             assert_same(body.run_many(rows), singly(other, rows))
-
-    @pytest.mark.mostly_slow(11)
-    @pytest.mark.parametrize("name", [name for name in ELEMENT_TYPES if name[0] in "ifu"])
-    def test_arithmetic_of_every_type(self, name):
-        nodes = [node("Add", "x y", "s"), node("Mul", "s y", "z")]
-        body = GraphBody(graph(nodes, [value("x", name), value("y", name)], [value("z", name)]))
-        rows = [(sample(name, (5,), i), sample(name, (5,), i + 1)) for i in range(ENOUGH + 50)]
-        assert_same(body.run_many(rows), singly(body, rows))
 
     def test_casts_and_signed_zeros_and_nans(self):
         text = """g (float16[N] x) => (float[N] a, double[N] b) {

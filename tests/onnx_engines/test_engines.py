@@ -55,15 +55,6 @@ class TestDeclaredShapes:
         }}"""
         assert_fails(session(text), EMPTY | {"q": [element], "k": i64(0)}, ValueError, "join")
 
-    @pytest.mark.parametrize("results", ["float[] z) <float[2] t>", "float[] z, float[2] t)"])
-    def test_of_values(self, results):
-        text = f"""g (float[2] x, int64 n, float[] w, int64[R] h) => ({results} {{
-            t = Reshape (w, h)
-            {JOIN}
-        }}"""
-        feed = EMPTY | {"w": f32(), "h": i64([0, 3, 4])}
-        assert_fails(session(text), feed, ValueError, "join")
-
     def test_of_a_default(self):
         text = f"""g (float[2] x, int64 n, float[] w, int64[R] h) => (float[] z) {{
             t = Reshape (w, h)
@@ -73,10 +64,6 @@ class TestDeclaredShapes:
         given.graph.initializer.append(constant("h", i64([2])))
         feed = EMPTY | {"w": f32(), "h": i64([0, 3, 4])}
         assert_fails(session(given), feed, ValueError, "join")
-
-    def test_by_a_name_that_two_inputs_share(self):
-        text = f"g (float[N] x, float[N] t, int64 n) => (float[] z) {{ {JOIN} }}"
-        assert_fails(session(text), {"x": f32(), "t": f32(1, 2), "n": i64(1)}, ValueError, "join")
 
     @pytest.mark.slow
     def test_by_a_name_of_an_input_in_a_body(self):
@@ -95,20 +82,6 @@ class TestDeclaredShapes:
             m = SequenceLength (q)
         }"""
         assert_fails(session(text), {"x": f32(1, 2, 3), "n": i64(2), "q": []}, ValueError, "join")
-
-    def test_of_what_a_loop_begins_with(self):
-        """onnx infers that a loop's last sequence has elements like the first."""
-        text = f"""g (float[2] x, float[K] y, int64 n, int64 k) => (float[] z) {{
-            before = SequenceConstruct (x)
-            after = Loop (n, , before) <body = c (int64 j, bool f, seq(float[]) p)
-                                              => (bool g, seq(float[]) q) {{
-                q = SequenceInsert (p, y)
-                g = Identity (f)
-            }}>
-            t = SequenceAt (after, k)
-            {JOIN}
-        }}"""
-        assert_fails(session(text), EMPTY | {"y": f32(), "k": i64(1)}, ValueError, "join")
 
 
 class TestNumbersOfLoops:

@@ -12,7 +12,6 @@ from support.models.engines import (
     Used,
     explained,
     operators,
-    planner_of,
     schedule_of,
     steps_of,
 )
@@ -101,24 +100,6 @@ class TestSchedule:
             ["SequenceLength"],
             ["Mul", "Neg", "Add"],
         ]
-
-    @pytest.mark.parametrize(
-        ("node", "in_numpy"),
-        [
-            ("m = Add (n, n)", True),
-            ("m = Mod (n, n)", False),
-            ("a = Add (n, n) b = Sub (a, n) d = Mul (b, b) m = Add (d, n)", True),
-            ("a = Add (n, n) b = Sub (a, n) d = Mul (b, b) f = Add (d, n) m = Add (f, d)", False),
-            ("f = Cast <to = 1> (n) g = Add (f, f) m = Cast <to = 7> (g)", False),
-        ],
-    )
-    def test_small_parts_run_in_numpy(self, node, in_numpy):
-        """A few integers, not floats, and not many."""
-        text = f"g (seq(float[]) s) => (int64 m) {{ n = SequenceLength (s) {node} }}"
-        planner = planner_of(text)
-        part = planner.schedule.entries[-1]
-        assert (part.nodes[0] in planner.by_numpy) is in_numpy
-        assert explained(text)[-1].startswith("numpy" if in_numpy else "onnxruntime")
 
 
 class TestExplain:

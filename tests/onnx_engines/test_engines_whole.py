@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from support.models.engines import TURN, Used, turned
+from support.models.engines import Used
 from support.models.sessions import assert_values, f32, floats, i64, model
 
 from seqcore.onnx import InferenceSession
@@ -21,16 +21,6 @@ pytestmark = pytest.mark.mostly_slow(5)
 
 
 class TestWhole:
-    def test_short_runs_go_in_one(self):
-        """From the first on, and no steps are built."""
-        used = Used(TURN)
-        s = floats(1, 2, 3)
-        for _ in range(5):
-            assert_values(used.run(s=s, n=i64(4)), [turned(s, 4)])
-        assert used.outcomes == [True] * 5
-        assert not used.is_made("given steps")
-        assert not used.is_made("lowered steps")
-
     @pytest.mark.parametrize("length", [3, LONG + 1, 2**40])
     def test_splits_by_more_than_there_is(self, length):
         used = Used("""split (float[N] x, int64 k) => (seq(float[]) t) {
@@ -39,23 +29,6 @@ class TestWhole:
         }""")
         assert_values(used.run(x=f32(1, 2), k=i64(length)), [[f32(1, 2), f32(1, 2)]])
         assert used.outcomes == [True]
-
-    def test_output_names(self):
-        used = Used("""g (seq(float[]) s, float[N] x) => (seq(float[]) t, int64 n) {
-            t = SequenceInsert (s, x)
-            n = SequenceLength (s)
-        }""")
-        feed = {"s": floats(2), "x": f32(1)}
-        sequence, n = [*floats(2), f32(1)], i64(1)
-        for names, expected in (
-            (["n"], [n]),
-            (["t"], [sequence]),
-            (["n", "t"], [n, sequence]),
-            (["t", "t"], [sequence, sequence]),
-            ([], [sequence, n]),
-        ):
-            assert_values(used.session.run(names, feed), expected)
-        assert used.engines.tiers[0].taken == 5
 
     @pytest.mark.slow
     def test_elements_that_do_not_fit_are_no_join(self):

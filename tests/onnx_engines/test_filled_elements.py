@@ -52,36 +52,6 @@ def test_filled(nodes):
     assert "v" in filled(nodes)
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        "v = Neg (x)",
-        "v = Neg (none)",
-        "v = Add (x, number)",
-        "v = Concat <axis = 0> (x, x)",
-        "w = Concat <axis = 0> (x, number) v = Slice (w, one, one)",
-        "v = SequenceAt (s, n)",
-        "l = SequenceConstruct (y, none) v = SequenceAt (l, n)",
-        "l = SequenceInsert (s, number) v = SequenceAt (l, n)",
-        """v = If (c) <then_branch = a () => (float[] p) { p = Neg (number) },
-                       else_branch = b () => (float[] q) { q = Neg (x) }>""",
-        # Filled at first, but not in the next iteration.
-        """v = Loop (n, "", number) <body = b (int64 i, bool go, float[] p) => (bool go, float[] q) {
-               q = Mul (p, x) }>""",
-        """v = Loop (n, "", x) <body = b (int64 i, bool go, float[] p) => (bool go, float[] q) {
-               q = Concat <axis = 0> (p, number) }>""",
-        # Each of two states is made of the other.
-        """v, w = Loop (n, "", number, x) <body = b (int64 i, bool go, float[] p, float[] r)
-                                                => (bool go, float[] q, float[] t) {
-               q = Neg (r) t = Neg (p) }>""",
-        # Without an iteration, there is nothing to be stacked.
-        """v = Loop (n, "") <body = b (int64 i, bool go) => (bool go, float[1] q) { q = Neg (number) }>""",
-    ],
-)
-def test_not_filled(nodes):
-    assert "v" not in filled(nodes)
-
-
 def test_onnxruntime_joins_no_empty_list():
     """So a join of filled elements is filled."""
     text = """g (seq(float[]) s) => (float[] y) { y = ConcatFromSequence <axis = 0> (s) }"""

@@ -16,6 +16,7 @@ def test_every_model_is_written_down():
 
 
 @pytest.mark.mostly_slow(13)
+@pytest.mark.mostly_at_night(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_becomes_what_it_became(name):
     found = list(differences(GOLDEN[name], made(name)))

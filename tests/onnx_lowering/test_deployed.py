@@ -1,8 +1,5 @@
 """Models for runtimes with few operators: the target "portable", fixed shapes, loops that are written out."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -16,11 +13,10 @@ from support.models.sessions import model  # noqa: E402
 
 from seqcore import TensorSequence  # noqa: E402
 from seqcore.onnx import InferenceSession, lower  # noqa: E402
+from seqcore.onnx.__main__ import main  # noqa: E402
 from seqcore.onnx._lowering import unroll as unrolling  # noqa: E402
 from seqcore.onnx.explaining import explain  # noqa: E402
 from seqcore.onnx.lowering import lower_with_loops  # noqa: E402
-
-PORTABLE = {"target": "portable"}
 
 
 def depth(graph):
@@ -249,24 +245,23 @@ def test_a_model_that_gets_too_large(monkeypatch):
         lower(while_loop(), shapes={"x": (5, 4)}, unroll=100)
 
 
-@pytest.mark.slow
-def test_command_line(tmp_path):
+def test_command_line(tmp_path, capsys):
     path, out = tmp_path / "given.onnx", tmp_path / "out.onnx"
     onnx.save(while_loop(), path)
 
     def run(*arguments):
-        command = [sys.executable, "-m", "seqcore.onnx", *arguments]
-        return subprocess.run(command, capture_output=True, text=True)
+        code = main([str(one) for one in arguments])
+        return code, *capsys.readouterr()
 
-    done = run(
+    code, said, _ = run(
         "lower", path, "-o", out, "--target", "portable", "--shape", "x=3,4", "--shape", "k=", "--unroll", "9"
     )
-    assert done.returncode == 0, done.stderr
-    assert "next: load" in done.stdout
-    assert "known:" not in done.stdout
+    assert code == 0
+    assert "next: load" in said
+    assert "known:" not in said
     assert "Loop" not in ops(onnx.load(out))
-    done = run("lower", path, "-o", out, "--target", "portable")
-    assert "known: " in done.stdout  # which runtimes have no Loop
+    _, said, _ = run("lower", path, "-o", out, "--target", "portable")
+    assert "known: " in said  # which runtimes have no Loop
     for bad in (
         ["--shape", "x"],
         ["--shape", "x=a"],
@@ -274,8 +269,8 @@ def test_command_line(tmp_path):
         ["--shape", "x=3"],
         ["--unroll", "-2"],
     ):
-        done = run("lower", path, "-o", out, *bad)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("seqcore.onnx: ")
-    done = run("explain", path, "--shape", "x=3,4", "--unroll", "2")
-    assert "has more than 2 iterations" in done.stdout
+        code, said, error = run("lower", path, "-o", out, *bad)
+        assert (code, said) == (1, "")
+        assert error.startswith("seqcore.onnx: ")
+    _, said, _ = run("explain", path, "--shape", "x=3,4", "--unroll", "2")
+    assert "has more than 2 iterations" in said

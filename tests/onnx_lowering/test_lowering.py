@@ -8,7 +8,6 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.lowering import (  # noqa: E402
-    OPSETS,
     check,
     left_in,
     lowered,
@@ -84,15 +83,6 @@ def test_older_opsets_stay_as_they_are(opset):
 
 
 class TestLoops:
-    @pytest.mark.parametrize("opset", OPSETS)
-    @pytest.mark.parametrize("axis", [0, 1, -1, -2])
-    @pytest.mark.parametrize(
-        "insert", ["t = SequenceInsert(s, e)", "t = SequenceInsert(s, e, zero)"], ids=["back", "front"]
-    )
-    def test_append_and_stack(self, opset, axis, insert):
-        text = loop(insert, f"y = ConcatFromSequence<axis = {axis}, new_axis = 1>(l)")
-        check(text, loop_feeds(), opset)
-
     @pytest.mark.parametrize("what", ["m = SequenceLength(l)", "m = SequenceAt(l, p)"])
     def test_readers_that_need_one_shape(self, what):
         outs = "int64 m" if "Length" in what else "float[M] m"
@@ -103,30 +93,6 @@ class TestLoops:
 
     def test_a_stack_that_may_not_be_needed_proves_nothing(self):
         check(loop(after=BRANCH, element=RAGGED), loop_feeds(0, 1), gone=False)
-
-    @pytest.mark.parametrize("m", [0, 1, 3])
-    def test_nested_loops(self, m):
-        text = """g (float[N, M, 4] x, int64 n, int64 m) => (float[A, B, C] y) <bool yes = {1}> {
-            none = SequenceEmpty()
-            l = Loop(n, yes, none)
-            <body = b (int64 i, bool c, seq(float[?, ?]) s) => (bool c2, seq(float[?, ?]) t) {
-                c2 = Identity(c)
-                row = Gather(x, i)
-                empty = SequenceEmpty()
-                k = Loop(m, yes, empty)
-                <body = d (int64 j, bool d, seq(float[?]) u) => (bool d2, seq(float[?]) v) {
-                    d2 = Identity(d)
-                    f = Gather(row, j)
-                    v = SequenceInsert(u, f)
-                }>
-                e = ConcatFromSequence<axis = 0, new_axis = 1>(k)
-                t = SequenceInsert(s, e)
-            }>
-            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
-        }"""
-        x = np.random.rand(7, max(m, 1), 4).astype("f")
-        feeds = [{"x": x, "n": n, "m": m} for n in LENGTHS]
-        check(text, feeds, succeeds=m > 0)
 
     @pytest.mark.parametrize(
         ("insert", "why"),
@@ -145,18 +111,6 @@ class TestLoops:
             assert any(why in str(note) for note in notes if note.value == "l"), notes
         else:
             assert left_in(result) == []  # what isn't needed is no hindrance
-
-    @pytest.mark.parametrize("dtype", ["float", "double", "int8", "uint8", "int64", "bool", "float16"])
-    def test_types(self, dtype):
-        text = loop(after=STACK, element="e = Gather(x, i)").replace("float", dtype)
-        number = onnx.TensorProto.DataType.Value(dtype.upper())
-        text = text.replace("SequenceEmpty()", f"SequenceEmpty<dtype = {number}>()")
-        result = lowered(parse(text))
-        assert left_in(result) == []
-        x = rows(3).astype({"float": "f", "double": "d"}.get(dtype, dtype))
-        got = outcome(session(result), {"x": x, "n": 3, "p": np.zeros(1, "q")})[0]
-        np.testing.assert_array_equal(got, x)
-        assert got.dtype == x.dtype
 
     def test_strings(self):
         element = "o = Constant<value = int64[1] {-1}>() k = Reshape(i, o) e = GatherND(x, k)"

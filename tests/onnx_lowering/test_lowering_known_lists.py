@@ -12,13 +12,8 @@ pytest.importorskip("ml_dtypes")
 from support.models.lowering import (  # noqa: E402
     OPSETS,
     check,
-    left_in,
-    lowered,
-    outcome,
-    parse,
     quick_report,
     rows,
-    session,
     unchecked,
 )
 
@@ -73,17 +68,6 @@ class TestLists:
         assert result == model
         assert any(re.search(why, str(note)) for note in notes), list(map(str, notes))
 
-    def test_any_position_where_the_shapes_are_one(self):
-        text = """g (float[3, 4] x, int64 n, int64 p) => (float[A, B] y, float[C, D] z) <bool yes = {1}> {
-            a = Neg(x) none = SequenceEmpty() s0 = SequenceInsert(none, a) s = SequenceInsert(s0, x)
-            y = SequenceAt(s, p)
-            z = Loop(n, yes, x) <body = l (int64 i, bool c, float[E, F] r) => (bool c2, float[E2, F2] r2) {
-                c2 = Identity(c) e = SequenceAt(s, i) r2 = Add(r, e)
-            }>
-        }"""
-        fed = [{"x": rows(3), "n": np.array(n), "p": np.array(p)} for n in (0, 2, 3) for p in range(-4, 4)]
-        check(text, fed)
-
     def test_lists_inside_a_body(self):
         text = """g (float[N, 4] x, int64 n) => (float[A, B, C] y) <bool yes = {1}> {
             y = Loop(n, yes) <body = l (int64 i, bool c) => (bool c2, float[E, F] r) {
@@ -92,17 +76,6 @@ class TestLists:
             }>
         }"""
         check(text, [{"x": rows(3), "n": np.array(n)} for n in (1, 3, 4)])
-
-    def test_part_of_a_chain_that_stays(self):
-        text = """g (float[N, 4] x) => (seq(float[A, B]) s, float[C, D] y) {
-            a = Neg(x) s = SequenceConstruct(x, a) t = SequenceInsert(s, x)
-            y = ConcatFromSequence<axis = 0>(t)
-        }"""
-        result = lowered(parse(text))
-        assert left_in(result) == ["SequenceConstruct"]
-        got, joined = outcome(session(result), {"x": rows(3)})
-        assert len(got) == 2
-        assert joined.shape == (9, 4)
 
     def test_a_join_of_which_the_shape_alone_is_read(self):
         text = """g (float[N, 4] x, float[3, 4] w) => (int64[K] y) {

@@ -53,19 +53,6 @@ AT = "y = SequenceAt(s, p)"
 
 
 class TestPicking:
-    @pytest.mark.mostly_slow(7)
-    @pytest.mark.parametrize("kind", ["scalar", "int64[1] p", "int32[1] p", "int64[K] p"])
-    @pytest.mark.parametrize("keepdims", [0, 1])
-    @pytest.mark.parametrize("axis", [0, 1, -1])
-    def test_unit_pieces(self, kind, keepdims, axis):
-        opset = OPSETS[axis % 2]
-        attributes = f"<axis = {axis}, keepdims = {keepdims}>"
-        inputs = ", " + (kind if kind != "scalar" else "int64 p")
-        outs = "float[A, B] y" if keepdims else "float[A] y"
-        dtype = np.int32 if "32" in kind else np.int64
-        fed = [one | {"p": one["p"].astype(dtype)} for one in positions(kind)]
-        check(split(AT, outs, split="x", attributes=attributes, inputs=inputs), fed, opset)
-
     @pytest.mark.parametrize("reads", ["n = SequenceLength(s)", AT, "y = SequenceAt(s, o)"])
     def test_lengths_that_do_not_sum_to_the_axis_fail(self, reads):
         outs = "int64 n" if "Length" in reads else "float[A, B] y"
@@ -221,3 +208,32 @@ class TestEditsOfKnownPieces:
         }"""
         check(text, [{"x": rows(6), "n": np.array(n)} for n in range(4)], gone=False)
         assert left_in(lowered(parse(text))) == []
+
+
+@pytest.mark.parametrize(
+    ("reads", "gone"),
+    [
+        ("y = SequenceAt (parts, i)", True),
+        ("y = ConcatFromSequence <axis = 0> (parts)", True),
+        (
+            "more = SequenceInsert (parts, w) y = ConcatFromSequence <axis = 0> (more)",
+            ["ConcatFromSequence", "SequenceInsert", "SplitToSequence"],
+        ),
+    ],
+)
+def test_lengths_that_are_all_one(reads, gone):
+    """There have to be as many as rows: `repeat_interleave` splits by the shape of another tensor."""
+    text = f"""
+    f (float[N, 2] x, float[M] v, float[1, 2] w, int64 i) => (float[K, 2] y) {{
+        n = Shape (v)
+        ones = ConstantOfShape <value = int64[1] {{1}}> (n)
+        parts = SplitToSequence <axis = 0> (x, ones)
+        {reads}
+    }}"""
+    w = np.ones((1, 2), np.float32)
+    cases = [(3, 3, 1), (3, 3, -1), (3, 3, 5), (3, 2, 0), (2, 3, 0), (1, 1, 0)]
+    check(
+        text,
+        [{"x": rows(n, 2), "v": np.zeros(m, np.float32), "w": w, "i": i} for n, m, i in cases],
+        gone=gone,
+    )

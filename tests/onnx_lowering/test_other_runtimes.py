@@ -96,6 +96,7 @@ def test_onnxruntime(name):
         assert_close(used.run(None, feed), expected)
 
 
+@pytest.mark.mostly_at_night(5)
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in FAULTS_OF_THE_EVALUATOR])
 def test_reference_evaluator(name):
     used = evaluator_of(lowered(name))

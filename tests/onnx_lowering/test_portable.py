@@ -50,41 +50,6 @@ def test_a_branch_that_is_not_known_stays():
     assert "SequenceInsert" in left_in(lowered(parse(text)))
 
 
-@pytest.mark.parametrize(
-    ("condition", "told"),
-    [
-        ("k = Equal(n, four)", True),
-        ("k = Less(n, four)", False),
-        ("k0 = Greater(n, three) k1 = Cast<to = 7>(k0) k = Cast<to = 9>(k1)", True),
-        ("k = Not(yes)", False),
-        ("k0 = Cast<to = 1>(n) k = Equal(k0, k0)", None),
-        ("k0 = Cast<to = 9>(n) k = Identity(k0)", True),
-        ("k = Equal(o, four)", None),
-        ("k = Identity(yes)", True),
-    ],
-)
-def test_conditions(condition, told):
-    model = parse(f"""g (float[N, 4] x, float[4] z, int64 p) => (float[4] y, float[A] r)
-    <int64 zero = {{0}}, int64 first = {{1}}, int64 four = {{4}}, int64 three = {{3}}, bool yes = {{1}}> {{
-        shape = Shape(x)
-        n = Gather(shape, first)
-        o = Gather(shape, zero)
-        {condition}
-        s = SequenceConstruct(z, z)
-        y = SequenceAt(s, p)
-        r = If(k) <then_branch = a () => (float[B] u) {{
-            t = If(k) <then_branch = c () => (float[4] i) {{ i = Neg(z) }},
-                       else_branch = d () => (float[4] j) {{ j = Abs(z) }}>
-            u = Neg(t)
-        }}, else_branch = e () => (float[C] w) {{ w = Exp(z) }}>
-    }}""")
-    result = lowered(model)
-    assert (ops(result).count("If") == 0) == (told is not None)
-    feed = {"x": rows(3), "z": rows(1)[0] / 50, "p": np.array(1)}
-    for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("opset", [14, 17])
 def test_trips_that_may_be_negative(opset):
     """To OpenVINO that is no limit."""

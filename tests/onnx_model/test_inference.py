@@ -5,9 +5,7 @@ for each value, which go through all loops and branches as further states.
 """
 
 from functools import cache
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
@@ -15,7 +13,6 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
 from support.models.exported import MODELS  # noqa: E402
-from support.models.sessions import MODELS as FOLDER  # noqa: E402
 from support.models.soundness import named_lengths, unsound  # noqa: E402
 
 from seqcore.onnx._engines.interface import Interface  # noqa: E402
@@ -28,40 +25,19 @@ from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402
 from seqcore.onnx._model.weights import without_weights  # noqa: E402
 from seqcore.onnx._model.writing import to_message  # noqa: E402
 
-PATHS = {path.stem: path for path in sorted(Path(FOLDER).glob("*.onnx"))}
-PATHS |= {name: one.path for name, one in MODELS.items()}
-
 
 @cache
 def prepared_of(name):
-    path = PATHS[name]
+    path = MODELS[name].path
     return prepare(*without_weights(parse(path), folder_of(path)))
 
 
 def feeds_of(name):
     """Feeds of several sizes, with none, one and many elements."""
-    if name in MODELS:
-        one = MODELS[name]
-        for seed in range(2):
-            for n in sorted({0, 1, one.least, 2, 3, 5, 9}):
-                yield one.example(n, seed)
-        return
-    inputs = prepared_of(name).model.graph.declared
-    names = prepared_of(name).model.graph.inputs
-    for seed in range(3):
-        for n in (0, 1, 2, 3, 7):
-            rng = np.random.default_rng([seed, n])
-            yield {one: random_value(inputs[one], n, rng) for one in names}
-
-
-def random_value(kind, n, rng):
-    """A value of a type, with n for lengths that it leaves open, and small numbers."""
-    if kind.HasField("sequence_type"):
-        return [random_value(kind.sequence_type.elem_type, int(rng.integers(1, 4)), rng) for _ in range(n)]
-    tensor = kind.tensor_type
-    shape = [dim.dim_value if dim.HasField("dim_value") else n for dim in tensor.shape.dim]
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    return np.asarray(rng.integers(0, max(n, 2), shape)).astype(dtype)
+    one = MODELS[name]
+    for seed in range(2):
+        for n in sorted({0, 1, one.least, 2, 3, 5, 9}):
+            yield one.example(n, seed)
 
 
 def session_of(message, prepared):
@@ -215,7 +191,7 @@ def kinds_of(name):
 
 
 @pytest.mark.mostly_slow(5)
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("name", MODELS)
 def test_values(name):
     for prepared in kinds_of(name):
         session = session_of(exposed(prepared), prepared)
@@ -223,7 +199,7 @@ def test_values(name):
 
 
 @pytest.mark.mostly_slow(11)
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.mostly_at_night(5)
 def test_values_inside(name):
     for prepared in kinds_of(name):

@@ -16,7 +16,7 @@ from onnx.backend.test.loader import load_model_tests
 
 from seqcore.onnx import backend
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.at_night
 
 PATTERNS = [
     "sequence_map",
@@ -65,7 +65,6 @@ def cases():
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.mostly_at_night(3)
 def test_cases(pattern, cases):
     chosen = [name for name in cases if re.search(pattern, name)]
     assert chosen

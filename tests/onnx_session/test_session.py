@@ -15,14 +15,12 @@ from support.models.sessions import (
     assert_as_reference,
     assert_fails,
     assert_values,
-    by_reference,
     f32,
     i64,
     in_threads,
     model,
     reference,
     session,
-    signature,
 )
 
 from seqcore.onnx import InferenceSession
@@ -58,23 +56,6 @@ class TestWithoutSequences:
         assert_fails(used, lacking, Exception, "w")
         assert_values(used.run(None, plain_feed()), other.run(None, plain_feed()))
 
-    def test_control_flow_of_tensors(self):
-        text = """
-            g (float[N] x, bool c, int64 n) => (float[N] y, float[M, N] rows, float[N] z) {
-                y, rows = Loop (n, c, x) <body = b (int64 i, bool go, float[N] a)
-                                              => (bool on, float[N] d, e) {
-                    d = Add (a, x)
-                    e = Identity (d)
-                    on = Identity (go)
-                }>
-                z = If (c) <then_branch = t () => (p) { p = Neg (x) },
-                            else_branch = e () => (q) { q = Abs (y) }>
-            }"""
-        used = session(text)
-        for c in (True, False):
-            feed = {"x": f32(1, -2), "c": np.array(c), "n": i64(3)}
-            assert_values(used.run(None, feed), by_reference(model(text), feed))
-
     @pytest.mark.slow
     def test_a_long_run_of_operators_costs_one_call(self):
         """The answer is right, at least, for a graph of a thousand nodes."""
@@ -101,30 +82,6 @@ class TestSignatures:
         "{ y = Concat <axis = 1> (x, x) s = SequenceConstruct (y) n = SequenceLength (s) }",
         "g (float[N] x) => (optional(seq(float[])) o) { s = SequenceConstruct (x) o = Optional (s) }",
     )
-
-    @pytest.mark.parametrize("text", TEXTS)
-    def test_as_onnxruntimes(self, text):
-        given = model(text, 18)
-        assert signature(InferenceSession(given)) == signature(reference(given))
-
-    @pytest.mark.parametrize("name", ["uint8", "complex64", "complex128", "bfloat16", "uint64"])
-    def test_types_beyond_onnxruntime(self, name):
-        text = f"""g ({name}[N] x) => (seq({name}[]) s, {name}[N] y) {{
-            s = SplitToSequence (x)
-            y = Identity (x)
-        }}"""
-        inputs, outputs = signature(session(text, 24 if name == "bfloat16" else 17))
-        assert inputs == [("x", f"tensor({name})", ["N"])]
-        assert [value[:2] for value in outputs] == [("s", f"seq(tensor({name}))"), ("y", f"tensor({name})")]
-
-    def test_any_rank(self):
-        given = model(
-            "g (float[] x) => (seq(float[]) s, float[] y) { s = SequenceConstruct (x, x) y = Neg (x) }"
-        )
-        used = InferenceSession(given)
-        assert signature(used) == signature(reference(given))
-        for x in (f32(1, 2), np.ones((2, 3), np.float32), np.array(4, np.float32)):
-            assert_values(used.run(None, {"x": x}), [[x, x], -x])
 
     @pytest.mark.parametrize("text", [TENSORS_ONLY, APPEND])
     def test_meta(self, text):

@@ -165,23 +165,6 @@ class TestNames:
             assert_values(used.run(None, feed), [[*s, f32(0, 0), f32(0, 0)], -x])
             assert [value[0] for value in signature(used)[0]] == list(feed)
 
-    def test_names_that_sessions_may_make_up(self):
-        """Names with numbers behind, that a renaming could fall upon."""
-        text = """g (seq(float[]) s, float[N] x, float[N] x_1, float[N] x_2, bool c)
-            => (seq(float[]) s_1, float[N] y) {
-            s_1 = If (c) <
-                then_branch = a () => (seq(float[]) t) { z = Add (x, x_1) t = SequenceInsert (s, z) },
-                else_branch = b () => (seq(float[]) t) { z = Add (x, x_2) t = SequenceInsert (s, z) }>
-            z = Neg (x)
-            t = Neg (x_1)
-            z_1 = Add (z, t)
-            y = Add (z_1, x_2)
-        }"""
-        x, x_1, x_2 = f32(1), f32(20), f32(300)
-        for c, z in ((True, f32(21)), (False, f32(301))):
-            feed = {"s": [], "x": x, "x_1": x_1, "x_2": x_2, "c": np.array(c)}
-            assert_values(session(text).run(None, feed), [[z], f32(279)])
-
 
 def rename(graph, old, new):
     """Give a value of a graph, or of those within it, another name."""

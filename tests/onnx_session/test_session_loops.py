@@ -55,9 +55,6 @@ class TestTripsAndConditions:
         numbers = [i + max(i - 1, -1) for i in range(n)]
         assert_values(found, [[*s, *[f32(1)] * n], i64(numbers), i64(n - 1)])
 
-    def test_once_at_least_where_the_condition_says_no_at_once(self):
-        self.check(self.run("", "c", {"c": TRUE}, stop=-5), 1)
-
     def test_the_condition_that_the_body_is_given(self):
         text = """g (int64 n, bool c) => (seq(bool[]) t) {
             none = SequenceEmpty <dtype = 9> ()
@@ -88,26 +85,6 @@ class TestTripsAndConditions:
 
 
 class TestScanOutputs:
-    @pytest.mark.parametrize("n", [0, 1, 3, 600])
-    def test_with_sequence_and_tensor_states(self, n):
-        text = """g (int64 n, float[2] x)
-            => (float[2] last, seq(float[]) t, float[T, 2] rows, int64[U] sizes) {
-            none = SequenceEmpty ()
-            last, t, rows, sizes = Loop (n, , x, none)
-                <body = b (int64 i, bool go, float[2] a, seq(float[]) s)
-                       => (bool on, float[2] c, seq(float[]) r, float[2] row, int64 size) {
-                    c = Add (a, x)
-                    r = SequenceInsert (s, a)
-                    row = Identity (a)
-                    size = SequenceLength (s)
-                    on = Identity (go)
-                }>
-        }"""
-        x = f32(1, 2)
-        states = [x * (i + 1) for i in range(n + 1)]
-        rows = np.stack(states[:n]) if n else np.empty((0, 2), np.float32)
-        check(text, {"n": i64(n), "x": x}, [states[n], states[:n], rows, np.arange(n)])
-
     def test_zero_trips_keep_rank_and_type(self):
         text = """g (int64 n, seq(uint8[]) s)
             => (seq(uint8[]) t, uint8[T, 3, K] a, string[T] b, bool[T, 4, 1] c) {
@@ -141,38 +118,6 @@ class TestScanOutputs:
         assert_fails(used, {"n": i64(2), "s": floats(2, 3)}, Exception, "the_loop")
         assert_values(used.run(None, {"n": i64(2), "s": floats(3, 3)}), [np.stack(floats(3, 3))])
         assert_fails(used, {"n": i64(3), "s": floats(3, 3)}, IndexError, "take")
-
-
-class TestLoopsOfTensors:
-    """Loops without sequences, in models with some: ONNX's text holds for them too."""
-
-    @pytest.mark.parametrize("n", [0, 1, 2, 5])
-    @pytest.mark.parametrize("condition", ["", "c"])
-    def test_the_iteration_number_as_a_result(self, n, condition):
-        """onnxruntime counts on in the array that it gave out."""
-        text = f"""g (seq(float[]) s, int64 n, int64 k, bool c) => (int64 last, int64[T] all, int64 m) {{
-            last, all = Loop (n, {condition or '""'}, k) <body = b (int64 i, bool go, int64 w)
-                                                  => (bool on, int64 i, int64 i) {{ on = Identity (c) }}>
-            m = SequenceLength (s)
-        }}"""
-        feed = {"s": floats(1), "n": i64(n), "k": i64(70), "c": TRUE}
-        assert_values(session(text).run(None, feed), [i64(n - 1 if n else 70), np.arange(n), i64(1)])
-
-    def test_its_errors(self):
-        text = """g (seq(float[]) s, int64 n, float[N, 2] x) => (float[2] y, float[M] z) {
-            start = Constant <value = float[2] {0, 0}> ()
-            y = Loop (n, "", start) <body = b (int64 i, bool go, float[2] a) => (bool go, float[2] c) {
-                [pick] row = Gather <axis = 0> (x, i)
-                c = Add (a, row)
-            }>
-            [join] z = ConcatFromSequence <axis = 0> (s)
-        }"""
-        used, x = session(text), np.ones((3, 2), np.float32)
-        feed = {"s": floats(1), "n": i64(3), "x": x}
-        assert_values(used.run(None, feed), [f32(3, 3), floats(1)[0]])
-        assert_fails(used, feed | {"n": i64(4)}, Exception, "pick")
-        assert_fails(used, feed | {"s": []}, ValueError, "join")
-        assert_values(used.run(None, feed), [f32(3, 3), floats(1)[0]])
 
 
 class TestErrors:

@@ -37,35 +37,6 @@ class TestInputs:
         assert_values(found, [[x * 3 for x in s]])
         assert found[0].dtype == np.float32
 
-    def test_tensors_go_whole(self, workers):
-        text = """g (seq(float[]) s, float[2] w, seq(int64[]) p) => (seq(float[]) t, seq(int64[]) u) {
-            t, u = SequenceMap (s, w, p) <body = b (float[M] x, float[2] v, int64 k)
-                                              => (float[M] y, int64 l) {
-                h = Gather <axis = 0> (v, k)
-                y = Add (x, h)
-                l = Size (v)
-            }>
-        }"""
-        s, p = floats(1, 2, 0), [i64(0), i64(1), i64(-1)]
-        found = session(text, max_workers=workers).run(None, {"s": s, "w": f32(10, 20), "p": p})
-        assert_values(found, [[s[0] + 10, s[1] + 20, s[2]], [i64(2)] * 3])
-
-    def test_several_sequences_of_several_types(self, workers):
-        text = """g (seq(float[]) s, seq(int64[]) p, seq(string[]) w)
-            => (seq(string[]) a, seq(float[]) b, seq(bool[]) c, seq(float[]) d) {
-            a, b, c, d = SequenceMap (s, p, w) <body = b (float[M] x, int64[K] k, string v)
-                                                    => (string q, float[L] r, bool[M] f, float[M] x) {
-                q = Identity (v)
-                r = Gather <axis = 0> (x, k)
-                zero = Constant <value = float {0}> ()
-                f = Greater (x, zero)
-            }>
-        }"""
-        s = [f32(1, -2), f32(0), f32(5, 6, 7)]
-        p, w = [i64([1, 1]), i64([]), i64([2])], [np.array(c, object) for c in "aéc"]
-        found = session(text, max_workers=workers).run(None, {"s": s, "p": p, "w": w})
-        assert_values(found, [w, [f32(-2, -2), f32(), f32(7)], [x > 0 for x in s], s])
-
     def test_lengths_that_differ(self, workers):
         text = """g (seq(float[]) s, seq(float[]) t) => (seq(float[]) u) {
             [the_map] u = SequenceMap (s, t) <body = b (float[M] x, float[M] y) => (float[M] z) {

@@ -62,23 +62,6 @@ class TestPositions:
         for p in (1, -1):
             assert_fails(used, {"s": [], "x": x, "p": as_position(p, shape, dtype)}, IndexError, "the_node")
 
-    def test_minus_one_inserts_before_the_last(self):
-        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t, seq(float[]) u) {
-            back = Constant <value = int64 {-1}> ()
-            t = SequenceInsert (s, x, back)
-            u = SequenceInsert (s, x)
-        }"""
-        assert_values(
-            run(text, s=floats(1, 2), x=f32(9)),
-            [[floats(1, 2)[0], f32(9), floats(1, 2)[1]], [*floats(1, 2), f32(9)]],
-        )
-
-    @pytest.mark.parametrize("p", [i64([0, 1]), i64([]), i64([[0, 0]])])
-    def test_no_single_position(self, p):
-        shape = ",".join(str(n) for n in p.shape)
-        text = f"g (seq(float[]) s, int64[{shape}] p) => (float[N] x) {{ [the_node] x = SequenceAt (s, p) }}"
-        assert_fails(session(text), {"s": floats(1, 2), "p": p}, Exception, "the_node")
-
 
 class TestSplits:
     @pytest.mark.parametrize("given", ["x", "x, two"])
@@ -108,40 +91,6 @@ class TestSplits:
         for n in (0, -1, np.iinfo(dtype).min):
             assert_fails(used, {"x": x, "n": np.array(n, dtype)}, ValueError, "the_node")
         assert_values(used.run(None, {"x": x[:, :0], "n": np.array(2, dtype)}), [[]])
-
-    @pytest.mark.parametrize("dtype", ["int32", "int64"])
-    @pytest.mark.parametrize("keepdims", [0, 1])
-    def test_lengths(self, dtype, keepdims):
-        text = f"""g (float[N, M] x, {dtype}[K] n) => (seq(float[]) s) {{
-            [the_node] s = SplitToSequence <keepdims = {keepdims}> (x, n)
-        }}"""
-        used, x = session(text), filled("float32", (5, 2))
-        for lengths in ([5], [2, 3], [0, 5, 0], [1] * 5, [0, 0, 5]):
-            pieces = np.split(x, np.cumsum(lengths)[:-1])
-            assert_values(used.run(None, {"x": x, "n": np.array(lengths, dtype)}), [pieces])
-        assert_values(used.run(None, {"x": x[:0], "n": np.array([], dtype)}), [[]])
-        for lengths in ([], [4], [6], [2, 2], [6, -1], [-5, 10], [np.iinfo(dtype).max] * 3):
-            assert_fails(used, {"x": x, "n": np.array(lengths, dtype)}, ValueError, "the_node")
-        assert_values(used.run(None, {"x": x, "n": np.array([5], dtype)}), [[x]])
-
-    @pytest.mark.parametrize("split", [[3], [1, 2]])
-    def test_constant_lengths(self, split):
-        data = ", ".join(map(str, split))
-        text = f"""g (float[N, 2] x) => (seq(float[]) s, float[A, 2] first, float[B, 2] last) {{
-            n = Constant <value = int64[{len(split)}] {{ {data} }}> ()
-            zero = Constant <value = int64 {{0}}> ()
-            back = Constant <value = int64 {{-1}}> ()
-            [the_node] s = SplitToSequence (x, n)
-            first = SequenceAt (s, zero)
-            last = SequenceAt (s, back)
-        }}"""
-        used, x = session(text), filled("float32", (3, 2))
-        pieces = np.split(x, np.cumsum(split)[:-1])
-        assert_values(used.run(None, {"x": x}), [pieces, pieces[0], pieces[-1]])
-        for n in (0, 2, 4):
-            for names in (None, ["first"], ["last"]):
-                with pytest.raises(ValueError, match=r"."):
-                    used.run(names, {"x": filled("float32", (n, 2))})
 
     @pytest.mark.parametrize("axis", [2, -3])
     def test_axis_out_of_range(self, axis):

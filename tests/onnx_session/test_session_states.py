@@ -101,20 +101,3 @@ class TestEdits:
                 taken.append(queue.pop(0))
                 queue.append(-taken[-1])
             check(text, {"s": s, "n": i64(len(taken))}, [np.stack(taken), queue])
-
-
-@pytest.mark.parametrize("name", ["int64", "uint64"])
-def test_types_are_numpys_own(name):
-    """onnxruntime's are of the type long long: they compare equal, but are written in another way."""
-    text = f"""g (seq({name}[]) s, {name}[N] x, int64 n) => (seq({name}[]) t, {name}[N] y) {{
-        t, y = Loop (n, , s, x) <body = b (int64 i, bool go, seq({name}[]) u, {name}[N] v)
-                                        => (bool on, seq({name}[]) w, {name}[N] z) {{
-            z = Mul (v, v)
-            w = SequenceInsert (u, z)
-            on = Identity (go)
-        }}>
-    }}"""
-    used = session(text)
-    for n in (3, 300):
-        t, y = used.run(None, {"s": [], "x": np.ones(2, name), "n": i64(n)})
-        assert {y.dtype.char, t[-1].dtype.char} == {np.dtype(name).char}

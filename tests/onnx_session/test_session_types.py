@@ -44,16 +44,6 @@ class TestEveryType:
     """
 
     @pytest.mark.parametrize("name", OPERATOR_NAMES)
-    def test_operators(self, name):
-        x = filled(name, 4)
-        parts = [x[i : i + 1] for i in range(4)]
-        moved = [parts[0], parts[2], parts[3], parts[1]]
-        found = session(self.TEXT.replace("KIND", text_type(name))).run(None, {"x": x, "k": i64(1)})
-        assert_values(
-            found, [parts, i64(4), parts[1], moved, np.concatenate(moved), np.stack([parts[1]] * 2)]
-        )
-
-    @pytest.mark.parametrize("name", OPERATOR_NAMES)
     def test_loop(self, name):
         x = filled(name, 5)
         used = session(self.LOOP.replace("KIND", text_type(name)))

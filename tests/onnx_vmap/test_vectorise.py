@@ -9,10 +9,9 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import assert_same, ops, parse, unchecked  # noqa: E402
+from support.models.lowering import assert_same, parse, unchecked  # noqa: E402
 from support.models.vectorising import (  # noqa: E402
     appending,
-    assert_like,
     body,
     check_at_once,
     check_same,
@@ -45,13 +44,6 @@ def stays(code, outs, why, opset=17, **types):
 
 
 class TestStates:
-    @pytest.mark.parametrize("opset", [14, 21])
-    @pytest.mark.parametrize("type_", ["int64", "float[3]", "bool[2]", "float[2, 3]"])
-    def test_the_same_for_all(self, opset, type_):
-        result = check("s2 = Identity(s) e = Neg(a)", "float", opset, x="float", states=f"s: {type_}")
-        assert "If" not in ops(result)
-        check("s2 = Identity(s) e = Identity(s)", type_, opset, x="float", states=f"s: {type_}")
-
     def test_counts_of_a_shape(self):
         check("s2 = Add(s, #(2)) e = Neg(s)", "int64[1]", states="s: int64[1]")
         check("s2 = Sub(s, #3) e = Neg(s)", "int64[1]", states="s: int64[1]")
@@ -62,39 +54,10 @@ class TestStates:
             code = f"k = Constant<value = int32 {{{step}}}>() s2 = Add(s, k) e = Identity(s)"
             check(code, "int32", states="s: int32")
 
-    @pytest.mark.parametrize("type_", ["float", "float[3]", "int64", "int32", "int64[2]", "double[2, 3]"])
-    @pytest.mark.parametrize("opset", [14, 21])
-    def test_running_sums(self, opset, type_):
-        check("s2 = Add(s, a) e = Identity(s)", type_, opset, x=type_, states=f"s: {type_}")
-        check("s2 = Add(a, s)", "", opset, x=type_, states=f"s: {type_}")
-        check("g = Mul(a, a) s2 = Add(s, g) e = Neg(s2)", type_, opset, x=type_, states=f"s: {type_}")
-
-    def test_sums_that_broadcast_or_differ(self):
-        why = "carries 's' from one iteration to the next"
-        stays("s2 = Add(s, a) e = Neg(s)", "float[3]", why, x="float", states="s: float[3]")
-        stays("s2 = Sub(a, s) e = Neg(s)", "float", why, x="float", states="s: float")
-        stays("s2 = Mul(a, s) e = Neg(s)", "float", why, x="float", states="s: float")
-        stays("s2 = Add(s, s) e = Neg(s)", "float", why, x="float", states="s: float")
-
-    def test_a_state_that_grows(self):
-        code = "s2 = Concat<axis = 0>(s, s) e = Size(s)"
-        feeds = [{"s0": np.zeros(1, "f"), "n": np.array(n)} for n in (0, 1, 3)]
-        check_stays(
-            body(code, "int64", states="s: float[?]"), "carries 's' from one iteration to the next", feeds
-        )
-
     def test_a_state_that_may_change_its_shape(self):
         text = body("s2 = Identity(a) e = Size(s)", "int64", x="float[3]", states="s: float[?]")
         feeds = [f | {"s0": np.zeros(2, "f")} for f in feeds_for(x="float[3]", trips=(0, 1, 3))]
         check_stays(text, "carries 's', which may change its shape", feeds)
-
-    @pytest.mark.parametrize("n", [0, 1, 3])
-    def test_a_constant_number_of_iterations(self, n):
-        text = body("s2 = Identity(a) e = Sub(a, s)", "float", x="float", states="s: float")
-        text = text.replace("Loop(n,", "Loop(trips,").replace("<bool", f"<int64 trips = {{{n}}}, bool")
-        for rows in (n, 7, 2):
-            feed = feeds_for(x="float", states="s: float", trips=[0])[0]
-            check_at_once(text, [feed | {"x": feed["x"][:rows]}])
 
     def test_a_number_of_iterations_of_one_axis(self):
         text = body("s2 = Identity(a) e = Sub(a, s)", "float", x="float", states="s: float")
@@ -110,21 +73,7 @@ def branching(then, otherwise, out="float[3]", condition="b"):
     >"""
 
 
-NEG_OR_EXP = branching("yes_e = Neg(a)", "no_e = Exp(a)")
-
-
 class TestBranches:
-    @pytest.mark.parametrize("opset", [14, 21])
-    @pytest.mark.parametrize("condition", ["bool", "bool[1]"])
-    def test_by_what_varies(self, opset, condition):
-        result = check(NEG_OR_EXP, "float[3]", opset, assert_like, x="float[3]", z=condition)
-        assert "If" not in ops(result)
-
-    @pytest.mark.parametrize("type_", ["bool[2]", "int64", "int32[2]", "double[2]", "uint8[2, 2]", "float"])
-    def test_types(self, type_):
-        code = branching("yes_e = Identity(a)", "no_e = Identity(v)", type_)
-        check(code, type_, x=type_, z="bool", v=type_)
-
     def test_types_that_it_does_not_choose_between(self):
         code = branching("yes_e = Cast<to = 10>(a)", "no_e = Cast<to = 10>(v)", "float16").replace(
             "e = If", "g = If"
@@ -224,13 +173,3 @@ class TestWhatStays:
         assert [note.why_not for note in notes] == [
             f"carries the list 's' from one iteration to the next{why}"
         ]
-
-    def test_a_loop_in_a_loop(self):
-        inner = """h = Loop(three, yes) <body = d (int64 j, bool d) => (bool d2, float q) {
-            d2 = Identity(d) r = Gather(a, j) q = Mul(r, r)
-        }> e = ReduceSum<keepdims = 0>(h)"""
-        text = body(inner, "float", x="float[3]").replace("<bool", "<int64 three = {3}, bool")
-        result, notes = vectorised(parse(text))
-        check_same(parse(text), result, feeds_for(x="float[3]"))
-        assert [note.is_vectorised for note in notes] == [True, True]
-        assert "Loop" not in ops(result)

@@ -8,8 +8,6 @@ pytest.importorskip("onnxruntime")
 
 from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, session
 
-from seqcore.onnx.lowering import lower_with_report
-
 pytestmark = pytest.mark.mostly_slow(5)
 
 
@@ -55,16 +53,6 @@ def rows(*shape):
 
 
 class TestPositions:
-    @pytest.mark.parametrize(
-        "make", ["Identity(i)", "Cast<to = 7>(i)", "Add(i, zero)", "Sub(i, zero)", "Unsqueeze(i, first)"]
-    )
-    def test_numbers_that_a_runtime_sees_through(self, make):
-        """The position is the iteration's number, and out of range in the last ones."""
-        out = "float[A, 1, K] y" if "Uns" in make else "float[A, K] y"
-        scan = "float[1, K] z" if "Uns" in make else "float[K] z"
-        text = loop(f"j = {make} r = Gather(x, j) z = Neg(r)", scan, out=out)
-        check(text, [{"x": rows(3, 4), "n": n} for n in (-1, 0, 2, 3, 4)])
-
     def test_a_count_from_0(self):
         states = ", zero", "int64 k", ", int64 k0", ", int64 k1"
         body = "one = Constant<value_int = 1>() k1 = Add(k0, one) r = Gather(x, k0) z = Neg(r)"
@@ -109,18 +97,6 @@ class TestWhatAnIterationAloneMinds:
         ]
         check(text, feeds)
 
-    @pytest.mark.parametrize(
-        "make", ["h = Add(r, b) s = ReduceSum<keepdims = 0>(h)", "s = MatMul(r, b)", "s = MatMul(b, r)"]
-    )
-    def test_a_branch_that_is_not_taken(self, make):
-        body = f"""r = Gather(x, i)
-            small = Less(i, p)
-            z = If(small) <then_branch = t () => (float s) {{ {make} }},
-                else_branch = e () => (float s1) {{ s1 = ReduceSum<keepdims = 0>(r) }}>"""
-        text = loop(body, "float z", ", float[B] b, int64 p", "float[A] y")
-        feeds = [{"x": rows(3, 4), "n": 3, "b": rows(b), "p": p} for b in (4, 3) for p in (0, 1)]
-        check(text, feeds, gone=False)
-
 
 class TestDivision:
     """Integers: by 0 is an error."""
@@ -133,15 +109,6 @@ class TestDivision:
         text = loop(body, "int64 z", ", int64[B] b, int64 p", "int64[A] y")
         check(text, [{"x": rows(3, 4), "n": 3, "b": b, "p": 9} for b in ([1, 2, 3], [1, 0, 3])], gone=False)
 
-    def test_by_a_constant_in_a_branch(self):
-        body = """r = Gather(b, i)
-            has = Equal(r, zero)
-            two = Constant<value_int = 2>()
-            z = If(has) <then_branch = t () => (int64 z0) { z0 = Neg(r) },
-                else_branch = e () => (int64 z1) { z1 = Div(r, two) }>"""
-        text = loop(body, "int64 z", ", int64[B] b", "int64[A] y")
-        check(text, [{"x": rows(3, 4), "n": 3, "b": [1, 0, 5]}])
-
     def test_behind_the_end_of_a_length(self):
         body = """r = Gather(e, i)
             h = Unsqueeze(r, first)
@@ -152,27 +119,9 @@ class TestDivision:
         feeds = [{"x": rows(3, 4), "n": 3, "b": [1, 2, 0], "e": e, "p": 9} for e in ([2, 1, 2], [1, 2, 3])]
         check(text, feeds, gone=False)
 
-    def test_without_an_iteration(self):
-        body = "r = Gather(b, i) h = Div(p, q) z = Add(r, h)"
-        text = loop(body, "int64 z", ", int64[B] b, int64 p, int64 q", "int64[A] y")
-        feeds = [{"x": rows(3, 4), "n": n, "b": [1, 2, 3], "p": 9, "q": q} for n in (0, 2) for q in (0, 2)]
-        check(text, feeds)
-
 
 class TestAxesOfLength0:
     """A Reshape that puts axes together and apart again."""
-
-    @pytest.mark.parametrize("opset", [14, 17])
-    def test_product_of_matrices(self, opset):
-        ins = ", float[N, P, Q] s, float[Q1, R] w"
-        text = loop("r = Gather(s, i) z = Gemm(r, w)", "float[P, R] z", ins, "float[A, P, R] y")
-        shapes = [((3, 2, 4), (4, 5)), ((3, 0, 4), (4, 5)), ((3, 2, 0), (0, 5)), ((3, 2, 4), (4, 0))]
-        feeds = [
-            {"x": rows(3, 4), "n": n, "s": rows(*one), "w": rows(*other)}
-            for n in (0, 2, 4)
-            for one, other in shapes
-        ]
-        check(text, feeds, opset)
 
     @pytest.mark.parametrize("opset", [14, 17])
     @pytest.mark.parametrize("axis", [0, 1, 2, -2, 3])
@@ -215,24 +164,6 @@ class TestBranches:
         ]
         result = check(text, feeds, gone=False)
         assert left_in(result) == []
-
-    @pytest.mark.parametrize("packs", [True, False])
-    def test_lengths_that_branches_ask_for(self, packs):
-        body = """r = Gather(e, i)
-            h = Unsqueeze(r, first)
-            part = Slice(b, first, h, first)
-            z = If(big) <then_branch = t () => (float z1) { z1 = ReduceMax<keepdims = 0>(part) },
-                else_branch = e1 () => (float z2) { z2 = ReduceSum<keepdims = 0>(part) }>"""
-        text = loop(body, "float z", ", float[B] b, int64[N] e, bool big", "float[A] y")
-        model = parse(text)
-        result, _ = lower_with_report(model, packs=packs)
-        assert left_in(result) == []
-        assert "Range" in ops(result)
-        before, after = session(model), session(result)
-        for e in ([1, 2, 3], [2, 2, 2], [0, 1, 2]):
-            for big in (True, False):
-                feed = {"x": rows(3, 4), "n": 3, "b": rows(5), "e": e, "big": big}
-                assert_same(outcome(before, feed), outcome(after, feed))
 
 
 def test_lists_of_two_types_of_which_one_has_several_lengths():
@@ -285,51 +216,6 @@ class TestSizes:
         text = loop(body, "float z", ", float[B] b, int64[2] shape, int64[1] p", "float[A] y")
         feeds = [{"x": rows(3, 4), "n": 2, "b": rows(5), "shape": [4, 1], "p": [3]}]
         check(text, feeds, gone=False)
-
-    @pytest.mark.parametrize(
-        ("make", "gone"),
-        [
-            ("v = Expand(r, lengths)", True),
-            ("h = Conv(r, w) v = Sub(h, h)", False),  # it may return more numbers than it gets
-            ("h = GlobalAveragePool(r) q = Concat<axis = 0>(h, h, h) v = Exp(q)", True),
-        ],
-    )
-    def test_what_constants_tell(self, make, gone):
-        body = f"r = Gather(s, i) {make} z = ReduceMax<keepdims = 0>(v)"
-        text = loop(body, "float z", ", float[N, B, 2, H, W] s, float[3, 2, 2, 2] w", "float[A] y")
-        more = "int64[8] pads = {0, 0, 1, 0, 0, 0, 0, 2}, int64[4] lengths = {3, 1, 1, 1}"
-        text = text.replace("<bool", f"<{more}, bool")
-        feeds = [
-            {"x": rows(3, 4), "n": n, "s": rows(3, 1, 2, 3, 3), "w": rows(3, 2, 2, 2)} for n in (0, 2, 4)
-        ]
-        check(text, feeds, gone=gone)
-
-    @pytest.mark.parametrize(
-        ("make", "most"),
-        [
-            ("v = Concat<axis = 0>(r, b)", 1 << 17),
-            ("h = Unsqueeze(r, k) v = Mul(h, b)", 1 << 16),
-            ("p = Gather(b, zero) h = Unsqueeze(r, k) w = Mul(h, b) v = Add(w, p)", 1 << 16),
-            (
-                "at = Gather(s, i) b2 = Unsqueeze(b, one) h = Unsqueeze(at, one) v = GatherElements(b2, h)",
-                1 << 18,
-            ),
-            ("w = Concat<axis = 0>(r, r) v = Concat<axis = 0>(w, w, w, w, w)", 1 << 16),
-        ],
-    )
-    def test_what_a_run_tells(self, make, most):
-        """It goes into the condition under which all go at once."""
-        body = f"r = Gather(x, i) {make} z = ReduceMax<keepdims = 0>(v)"
-        ins = ", float[B] b, int64[N, S] s, int64[1] k"
-        before = "one = Constant<value_ints = [1]>()"
-        text = loop(body.replace("(r, k)", "(r, one)"), "float z", ins, "float[A] y", before)
-        feeds = [
-            {"x": rows(3, 4), "n": n, "b": rows(size), "s": [[0, 1]] * 3, "k": [1]}
-            for n in (0, 1, 3, 4)
-            for size in (5, most)
-        ]
-        result = check(text, feeds)
-        assert "Loop" in ops(result)
 
     def test_what_is_the_same_for_all_is_not_copied(self):
         ins, out = ", float[B] b, int64[N, S] s", "float[A, S] y"

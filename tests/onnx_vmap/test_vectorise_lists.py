@@ -7,7 +7,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import left_in, outcome, parse, session
+from support.models.lowering import outcome, parse, session
 from support.models.vectorising import (
     BOUNDS,
     ENDS,
@@ -16,7 +16,6 @@ from support.models.vectorising import (
     body,
     check_at_once,
     check_list,
-    feeds_for,
     feeds_of_parts,
     some,
     takes_first,
@@ -120,22 +119,6 @@ class TestLists:
         for feed in feeds_of_parts(["several", "some empty"], (2, 5), w="float[12, 3]"):
             assert outcome(running, feed) is None
 
-    @pytest.mark.parametrize("opset", [14, 17, 21])
-    def test_of_one_length(self, opset):
-        """Rows, which are a scan output."""
-        after = "y = ConcatFromSequence<axis = 0>(l) k = SequenceLength(l) q = SequenceAt(l, #-2)"
-        types = {"x": "float[2, 3]"}
-        text = appending("e = Neg(a)", after, "float[A, 3] y, int64 k, float[B, C] q", "float[2, 3]", **types)
-        result, outcomes = check_at_once(text, feeds_for(**types), opset)
-        assert left_in(result) == []
-        assert [one is None for one in outcomes] == [True, True, False, False, True]
-
-    def test_of_one_length_given_out(self):
-        types = {"x": "float[2, 3]"}
-        text = appending("e = Neg(a)", "y = Identity(l)", "seq(float[2, 3]) y", "float[2, 3]", **types)
-        _, outcomes = check_at_once(text, feeds_for(**types))
-        assert [one is None for one in outcomes] == [False] * 4 + [True]
-
     def test_counted_on_the_way(self):
         code = f"{PART} c0 = SequenceLength(s) c1 = Cast<to = 1>(c0) e = Mul(p, c1)"
         after = "y = ConcatFromSequence<axis = 0>(l)"
@@ -165,15 +148,3 @@ class TestFront:
         text = text.replace("t = Sequence", "length = SequenceLength(s) t = Sequence")
         text = text.replace("bool yes = {1}", "bool yes = {1}, int64 front = {0}")
         check_list(text, feeds_of_parts(w="float[12, 3]"))
-
-    def test_of_one_length(self):
-        """Of a length that no type says: rows."""
-        text = appending(
-            "e = Neg(a)", "y = Identity(l)", "seq(float[?, 3]) y", "float[?, 3]", x="float[A, 3]"
-        )
-        text = text.replace("SequenceInsert(s, e)", "SequenceInsert(s, e, front)")
-        text = text.replace("bool yes = {1}", "bool yes = {1}, int64 front = {0}")
-        feeds = [
-            {"x": np.random.default_rng(n).random((n, 2, 3), np.float32), "n": np.array(n)} for n in (0, 1, 4)
-        ]
-        check_at_once(text, feeds, nloops=1)

@@ -9,16 +9,9 @@ from support.pages import ROOT, blocks_of, file_of, is_there, run
 
 PAGES = sorted((ROOT / "docs").rglob("*.md")) + [ROOT / "README.md"]
 NEEDS = sorted({(page, need) for page in PAGES for block in blocks_of(page) for need in block.needs})
-# Those that take a second or more.
-SLOW = {
-    "c-api.md",
-    "interoperability.md",
-    "maps.md",
-    "models.md",
-    "other-runtimes.md",
-    "training.md",
-    "files.md",
-}
+# Those that take a second or more, or many: what is compiled in c-api.md is compiled in test_embedding too.
+SLOW = {"interoperability.md", "maps.md", "models.md", "training.md", "files.md"}
+AT_NIGHT = {"c-api.md", "other-runtimes.md"}
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 
 pytestmark = pytest.mark.thread_unsafe
@@ -26,7 +19,14 @@ pytestmark = pytest.mark.thread_unsafe
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] * (page.name in SLOW), id=page.name) for page in PAGES],
+    [
+        pytest.param(
+            page,
+            marks=[pytest.mark.slow] * (page.name in SLOW) + [pytest.mark.at_night] * (page.name in AT_NIGHT),
+            id=page.name,
+        )
+        for page in PAGES
+    ],
 )
 def test_page(page, tmp_path, monkeypatch, kept_builds):
     monkeypatch.chdir(tmp_path)

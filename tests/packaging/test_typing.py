@@ -92,14 +92,13 @@ def run(folder, module, *arguments):
     return result.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.at_night
 def test_stubs_are_true(folder):
     settings = ("--mypy-config-file", "mypy.ini", "--allowlist", "allowed.txt")
     assert "no issues found" in run(folder, "mypy.stubtest", "seqcore", *settings)
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_mypy_agrees_with_uses(folder):
     assert "no issues found in 2 source files" in run(folder, "mypy", "--strict", *USES)
 
@@ -112,7 +111,7 @@ def test_mypy_agrees_with_bodies(folder):
     assert "no issues found" in out
 
 
-@pytest.mark.slow
+@pytest.mark.at_night
 def test_pyright_agrees_with_uses(folder):
     out = run(folder, "basedpyright", "--pythonpath", sys.executable, "--outputjson")
     assert json.loads(out)["summary"]["filesAnalyzed"] == 2

@@ -76,10 +76,6 @@ def program(name):
     return found
 
 
-def test_zizmor_finds_nothing():
-    run(program("zizmor"), "--offline", "--no-progress", ".")
-
-
 def test_actionlint_finds_nothing():
     """The package of actionlint downloads it when it is built, so it isn't in the extra `test`."""
     run(program("actionlint"), "-no-color")

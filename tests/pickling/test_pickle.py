@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from support.processes import PLAIN_MALLOC
-from support.strategies import NAMES, NUMBER_NAMES, assert_holds, filled, laid_out, same
+from support.strategies import NUMBER_NAMES, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -71,32 +71,6 @@ def comes_back_as(back, seq, model):
 # --- what comes back ---
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_type_comes_back(name):
-    assert round_trips(
-        TensorSequence([filled(name, (2, 3)), filled(name, 0), filled(name, ()), filled(name, 9)[::-2]])
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_empty_sequences_come_back_with_their_type(name):
-    assert round_trips(TensorSequence(dtype=name))
-    assert round_trips(TensorSequence([filled(name, 0)]))
-
-
-def test_broadcast_arrays_come_back():
-    assert round_trips(
-        TensorSequence([np.broadcast_to(np.float32(3), (4, 5)), np.broadcast_to(np.float32(4), (0, 5))])
-    )
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_one_sequence_referred_to_twice_stays_one(protocol):
-    seq = TensorSequence([filled("int8", 3)])
-    first, second = pickle.loads(pickle.dumps([seq, seq], protocol))
-    assert first is second
-
-
 @pytest.mark.parametrize("protocol", range(2, 6))
 def test_a_subclass_that_refers_to_itself_comes_back(protocol):
     seq = Tagged([filled("int8", 3)], tag=None)
@@ -104,19 +78,6 @@ def test_a_subclass_that_refers_to_itself_comes_back(protocol):
     back = pickle.loads(pickle.dumps(seq, protocol))
     assert back.tag is back
     assert_holds(back, [filled("int8", 3)])
-
-
-def test_what_comes_back_shares_nothing_with_the_source():
-    source = filled("int64", (3, 4))
-    for seq in (split_to_sequence(source), TensorSequence([source])):
-        back = pickle.loads(pickle.dumps(seq))
-        assert not any(np.shares_memory(element, source) for element in back)
-
-
-def test_elements_are_pickled_like_arrays():
-    element = split_to_sequence(filled("int64", (3, 4)))[1]
-    for protocol in PROTOCOLS:
-        assert same(pickle.loads(pickle.dumps(element, protocol)), element)
 
 
 # --- out of band ---
@@ -310,18 +271,6 @@ def test_cut_off_pickles_are_exceptions(keep):
 
 
 # --- copy.copy and copy.deepcopy ---
-
-
-@pytest.mark.parametrize("make", [lambda a: TensorSequence([a]), split_to_sequence], ids=["whole", "split"])
-def test_copy_shares_memory_and_deepcopy_does_not(make):
-    source = filled("int64", (3, 4))
-    seq = make(source)
-    shallow, deep = copy.copy(seq), copy.deepcopy(seq)
-    before = [np.array(element) for element in seq]
-    source[...] = -1
-    assert_holds(shallow, list(make(source)))
-    assert_holds(deep, before)
-    assert all(not element.flags.writeable for element in deep)
 
 
 def test_deepcopy_knows_what_it_has_copied():

@@ -33,7 +33,9 @@ def test_a_call_gives_what_numpy_or_a_list_gives(label):
     assert same(operands.seq, model)
 
 
-@pytest.mark.parametrize("kind", SEQUENCES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.at_night] * (kind == "large")) for kind in SEQUENCES]
+)
 @pytest.mark.mostly_at_night(3)
 def test_calls_on_every_kind_of_sequence(kind):
     """Where NumPy has an answer, it is given, or refused by a fitting error: then nothing has changed."""

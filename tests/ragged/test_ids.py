@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import NAMES, filled
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -27,13 +26,6 @@ def test_ids_are_those_of_each_row(lengths, dtype):
         assert positions.tolist() == [k for length in own for k in range(length)]
 
 
-def test_ids_of_rows_and_of_whole_arrays():
-    seq = TensorSequence([np.zeros((2, 3)), np.zeros((0, 3)), np.zeros((1, 3))])
-    assert seq.segment_ids().tolist() == [0, 0, 2]
-    assert seq.position_ids().tolist() == [0, 1, 0]
-    assert TensorSequence(dtype="int8").segment_ids().tolist() == []
-
-
 def test_ids_that_do_not_fit():
     seq = ragged([1] * 130 + [0] * 200)
     assert seq.segment_ids("uint8")[-1] == 129
@@ -48,20 +40,6 @@ def test_ids_that_do_not_fit():
     endless = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (1 << 62,), (0,))
     with pytest.raises(OverflowError, match="first 2 elements sum to more"):
         TensorSequence([endless, endless]).segment_ids()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_values_of_single_numbers(name):
-    array = filled(name, 6)
-    seq = sq.split_to_sequence(array, keepdims=0)
-    for one, model in ((seq, array), (seq[::-2], array[::-2]), (seq[[4, 0]], array[[4, 0]])):
-        values = one.values()
-        assert values.dtype == array.dtype
-        assert values.shape == model.shape
-        assert values.tolist() == model.tolist()
-        assert not values.flags.writeable
-    if name != "string":
-        assert np.shares_memory(seq.values(), array)
 
 
 @pytest.mark.parametrize("rows", [2**60, 2**62])

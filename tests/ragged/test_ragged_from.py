@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from support.strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out
+from support.strategies import assert_holds, laid_out
 
-from seqcore import TensorSequence, split_to_sequence
+from seqcore import TensorSequence
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 VALUES = np.arange(20, dtype="int32").reshape(10, 2)
@@ -18,56 +18,6 @@ def cut(values, offsets):
 
 
 # --- offsets ---
-
-
-@pytest.mark.parametrize("dtype", [list, tuple, *INTEGERS])
-@pytest.mark.parametrize(
-    "offsets",
-    [[0, 10], [0, 3, 3, 10], [2, 4, 9], [0, 0, 0], [10, 10], [0], [10], [5], [3, 4], [*range(11)]],
-    ids=str,
-)
-def test_offsets(offsets, dtype):
-    numbers = dtype(offsets) if isinstance(dtype, type) else np.array(offsets, dtype)
-    seq = TensorSequence.from_offsets(VALUES, numbers)
-    assert seq.dtype == VALUES.dtype
-    assert_holds(seq, cut(VALUES, offsets))
-    assert all(np.shares_memory(one, VALUES) for one in seq if one.size)
-
-
-@pytest.mark.parametrize("dtype", [list, *INTEGERS])
-@pytest.mark.parametrize("lengths", [[10], [3, 0, 7], [0, 0, 10, 0], [1] * 10], ids=str)
-def test_lengths(lengths, dtype):
-    numbers = lengths if dtype is list else np.array(lengths, dtype)
-    seq = TensorSequence.from_lengths(VALUES, numbers)
-    assert seq.dtype == VALUES.dtype
-    assert seq == split_to_sequence(VALUES, lengths)
-    assert_holds(seq, cut(VALUES, np.cumsum([0, *lengths])))
-    assert all(np.shares_memory(one, VALUES) for one in seq if one.size)
-
-
-def test_of_nothing():
-    for values in (VALUES[:0], np.zeros((0,), "int32")):
-        assert_holds(TensorSequence.from_lengths(values, []), [])
-        assert_holds(TensorSequence.from_lengths(values, np.array([], int)), [])
-        assert_holds(TensorSequence.from_lengths(values, [0, 0]), [values, values])
-        assert_holds(TensorSequence.from_offsets(values, [0]), [])
-        assert_holds(TensorSequence.from_offsets(values, [0, 0]), [values])
-    assert TensorSequence.from_lengths(np.zeros((0, 3), "bool"), []).dtype == bool
-    with pytest.raises(ValueError, match="10"):
-        TensorSequence.from_lengths(VALUES, [])
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_values_of_each_type_and_layout(name, layout):
-    values = laid_out(filled(name, (5, 3)), layout)
-    n = len(values)
-    seq = TensorSequence.from_offsets(values, [0, 1, 1, n])
-    assert seq.dtype == dtype_of(name)
-    assert_holds(seq, [values[:1], values[1:1], values[1:]])
-    assert_holds(TensorSequence.from_lengths(values, [n - 1, 1]), [values[:-1], values[-1:]])
-    if name != "string":
-        assert np.shares_memory(seq[2], values)
 
 
 @pytest.mark.parametrize("layout", ["strided", "reversed", "offset", "unaligned"])

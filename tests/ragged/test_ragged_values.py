@@ -123,25 +123,6 @@ def test_values_of_unfitting_shapes():
 # --- lengths and offsets ---
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, np.int16, np.dtype("uint32"), int])
-def test_lengths_and_offsets(dtype):
-    seq = TensorSequence([filled("float32", shape) for shape in [(3, 2), (0,), (5, 1, 2), (1,)]])
-    assert same(seq.lengths(dtype), np.array([3, 0, 5, 1], dtype))
-    assert same(seq.offsets(dtype), np.array([0, 3, 3, 8, 9], dtype))
-    assert same(seq.lengths(dtype=dtype), seq.lengths(dtype))
-    assert same(seq.offsets(dtype=dtype), seq.offsets(dtype))
-
-
-def test_they_are_int64_unless_said():
-    table = filled("int8", (300, 2))
-    seq = split_to_sequence(table, [100, 0, 200])
-    assert same(seq.lengths(), np.array([100, 0, 200]))
-    assert same(seq.offsets(), np.array([0, 100, 100, 300]))
-    columns = split_to_sequence(table, axis=1)
-    assert same(columns.lengths(), np.array([300, 300]))
-    assert same(split_to_sequence(table, keepdims=0).lengths(), np.full(300, 2))
-
-
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 def test_numbers_that_do_not_fit(dtype):
     most = int(np.iinfo(dtype).max)

@@ -1,11 +1,10 @@
 """Selections by indices and masks: what they give, set and take out, and what is none."""
 
 import array
-from itertools import chain
 
 import numpy as np
 import pytest
-from support.strategies import NAMES, assert_holds, dtype_of, filled, same
+from support.strategies import assert_holds, same
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -80,23 +79,6 @@ def test_arrays_of_each_integer_type(make, dtype):
     assert_holds(seq[where.astype(where.dtype.newbyteorder())], [model[i] for i in (4, 0, 2, 2)])
 
 
-def test_nothing_is_selected_by_what_is_empty():
-    seq, _ = whole()
-    nothing = TensorSequence(dtype="int32")
-    for where in ([], np.array([], int), np.array([], np.uint8), np.zeros(5, bool)):
-        with Unchanged(seq):
-            assert_holds(seq[where], [])
-            assert seq[where].dtype == np.int32
-            seq[where] = []
-            del seq[where]
-    for where in ([], np.array([], int), np.array([], bool)):
-        assert_holds(nothing[where], [])
-        nothing[where] = []
-        del nothing[where]
-    with Unchanged(seq), pytest.raises(ValueError, match="1"):
-        seq[[]] = [NEW]
-
-
 def test_an_array_of_rank_0_is_a_position():
     seq, model = whole()
     for where in (np.array(2), np.array(-3, "int32"), np.int8(2), np.uint64(2)):
@@ -105,25 +87,6 @@ def test_an_array_of_rank_0_is_a_position():
     seq[np.array(2)] = NEW
     del seq[np.array(0)]
     assert_holds(seq, [model[1], NEW, *model[3:]])
-
-
-def test_an_array_of_one_index_is_a_selection():
-    seq, model = whole()
-    for where in (np.array([1]), np.array([-4], "int32"), [1]):
-        assert_holds(seq[where], model[1:2])
-    with Unchanged(seq), pytest.raises((TypeError, ValueError)):
-        seq[np.array([1])] = np.zeros((3, 3), "int32")
-    seq[np.array([1])] = [NEW]
-    del seq[np.array([0])]
-    assert_holds(seq, [NEW, *model[2:]])
-
-
-def test_methods_still_take_an_array_of_one_as_a_position():
-    seq, model = whole()
-    seq.insert(np.array([1]), NEW)
-    seq.erase(np.array([0]))
-    assert same(seq.pop(np.array([-1], "int32")), model[-1])
-    assert_holds(seq, [NEW, *model[1:-1]])
 
 
 @pytest.mark.parametrize(
@@ -161,54 +124,7 @@ def test_pytorch_tensors():
     assert_holds(seq, [NEW, OTHER, *model[3:]])
 
 
-def test_a_data_loader_fetches_batches():
-    data = pytest.importorskip("torch.utils.data")
-    seq, model = rows()
-    loader = data.DataLoader(seq, batch_size=2, collate_fn=lambda batch: [np.array(one) for one in batch])
-    batches = list(loader)
-    assert [len(batch) for batch in batches] == [2, 2, 1]
-    assert all(same(one, other) for one, other in zip(chain(*batches), model, strict=True))
-
-
 # --- what comes out ---
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_type(name):
-    model = [filled(name, shape, i) for i, shape in enumerate([(2, 3), (), (0, 2), (5,)])]
-    seq = TensorSequence(model)
-    found = seq[[3, 1, 1, 0]]
-    assert found.dtype == dtype_of(name)
-    assert_holds(found, [model[i] for i in (3, 1, 1, 0)])
-    del seq[[True, False, True, False]]
-    assert_holds(seq, [model[1], model[3]])
-    seq[[1, 0]] = model[:2]
-    assert_holds(seq, [model[1], model[0]])
-
-
-@pytest.mark.parametrize("name", ["float64", "string"])
-def test_memory_is_shared(name):
-    table = filled(name, (6, 3))
-    seq = split_to_sequence(table)
-    seq.append(filled(name, (4,)))
-    for where, positions in (([5, 0, 0],) * 2, (np.array([-1, -2]), [-1, -2]), ([True] * 7, range(7))):
-        found = seq[where]
-        for one, i in zip(found, positions, strict=True):
-            assert np.shares_memory(one, seq[i])
-            assert one.__array_interface__["data"] == seq[i].__array_interface__["data"]
-    if name != "string":
-        found = seq[[4, 2]]
-        table[2] = -1
-        assert (found[1] == -1).all()
-
-
-def test_what_was_selected_outlives_the_sequence():
-    seq = split_to_sequence(np.arange(10**5), 10)
-    found = seq[[-1, 0]]
-    seq.clear()
-    del seq
-    np.zeros(10**5)
-    assert_holds(found, [np.arange(10**5 - 10, 10**5), np.arange(10)])
 
 
 def test_subclasses():
@@ -227,17 +143,3 @@ def test_subclasses():
 
     for where in (Indices([2, 2]), np.array([2, 2]).view(Array)):
         assert_holds(seq[where], [tensors(5)[2]] * 2)
-
-
-def test_many():
-    table = np.arange(200_000).reshape(-1, 2)
-    seq = split_to_sequence(table, keepdims=0)
-    order = np.random.default_rng(0).permutation(100_000)
-    found = seq[order]
-    found._check()
-    assert found[12345].tolist() == table[order[12345]].tolist()
-    assert np.array_equal(found.values().reshape(-1, 2), table[order])
-    mask = order % 2 == 0
-    del seq[mask]
-    seq._check()
-    assert np.array_equal(seq.values().reshape(-1, 2), table[~mask])

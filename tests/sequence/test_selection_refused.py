@@ -8,8 +8,6 @@ import pytest
 from support.strategies import assert_holds
 from test_selection import NEW, Unchanged, kinds, mixed, whole
 
-from seqcore import TensorSequence
-
 NO_SELECTIONS = {
     "float array": np.array([1.0]),
     "empty float array": np.array([]),
@@ -54,16 +52,6 @@ def test_what_is_no_selection_is_a_type_error(name):
             seq[wrong] = [NEW, NEW]
         with pytest.raises(TypeError):
             del seq[wrong]
-
-
-def test_a_sequence_of_bools_is_no_mask_or_a_right_one():
-    seq, model = whole()
-    with Unchanged(seq):
-        try:
-            found = seq[TensorSequence([True, False, False, True, False])]
-        except TypeError:
-            return
-        assert_holds(found, [model[0], model[3]])
 
 
 def test_an_index_that_fails_or_is_an_object():
@@ -117,31 +105,3 @@ def test_huge_indices_are_outside(index):
                 seq[where] = [NEW] * len(where)
             with pytest.raises(IndexError):
                 del seq[where]
-
-
-def test_nothing_can_be_selected_from_an_empty_sequence():
-    seq = TensorSequence(dtype="int32")
-    for where in ([0], [-1], np.array([0]), [True], np.array([False])):
-        with pytest.raises(IndexError):
-            seq[where]
-        with pytest.raises(IndexError):
-            del seq[where]
-    seq._check()
-    assert len(seq) == 0
-
-
-@kinds
-@pytest.mark.parametrize("length", [1, 4, 6, 100])
-@pytest.mark.parametrize("value", [True, False])
-def test_a_mask_of_another_length_is_an_index_error(make, length, value):
-    seq, _ = make()
-    for where in ([value] * length, np.full(length, value)):
-        with Unchanged(seq):
-            with pytest.raises(IndexError, match=rf"(?s)(?=.*\b{length}\b)(?=.*\b5\b)"):
-                seq[where]
-            with pytest.raises(IndexError):
-                seq[where] = [NEW] * (length * value)
-            with pytest.raises(IndexError):
-                del seq[where]
-    with Unchanged(seq), pytest.raises(IndexError):
-        seq[np.array([], bool)]

@@ -1,7 +1,6 @@
 """Whatever fails leaves the sequence as it was; whatever edits the sequence meanwhile leaves it sound."""
 
 import contextlib
-import gc
 
 import numpy as np
 import pytest
@@ -72,51 +71,7 @@ class Breaks:
         raise Broken
 
 
-WRONG = {
-    "another type": np.zeros(2, "float32"),
-    "dates": np.zeros(2, "datetime64[s]"),
-    "objects": np.array([None, 1], object),
-    "masked": np.ma.masked_array([1, 2], [True, False]),
-    "None": None,
-    "a fraction": 1.7,
-    "text": "x",
-    "too large": 2**70,
-    "an object": object(),
-    "ragged": [[1], [2, 3]],
-}
-wrong_tensors = pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-REFUSED = (TypeError, ValueError, OverflowError)
-
-
 # --- failures ---
-
-
-@every_kind
-@wrong_tensors
-def test_a_wrong_tensor_changes_nothing(make, wrong):
-    seq = make()
-    edits = [
-        lambda: seq.append(wrong),
-        lambda: seq.insert(2, wrong),
-        lambda: seq.__setitem__(2, wrong),
-        lambda: seq.extend([tensor(1), wrong, tensor(2)]),
-        lambda: seq.__iadd__([tensor(1), wrong]),
-        lambda: seq.__setitem__(slice(1, 3), [tensor(1), wrong]),
-        lambda: seq.__setitem__(slice(None, None, 2), [tensor(1), tensor(2), wrong]),
-        lambda: seq.__setitem__(slice(3, 3), iter([tensor(1), wrong])),
-    ]
-    for edit in edits:
-        with pytest.raises(REFUSED):
-            edit()
-        assert_holds(seq, MODEL)
-
-
-@wrong_tensors
-def test_a_wrong_tensor_among_others_makes_no_sequence(wrong):
-    with pytest.raises(REFUSED):
-        TensorSequence([tensor(1), wrong, tensor(2)])
-    with pytest.raises(REFUSED):
-        TensorSequence((t for t in [tensor(1), wrong]), dtype="int64")
 
 
 @every_kind
@@ -179,19 +134,6 @@ def test_objects_that_break_change_nothing(make):
         assert_holds(seq, MODEL)
 
 
-@every_kind
-def test_a_failed_position_leaves_the_sequence_as_it_was(make):
-    seq = make()
-    for position in (7, -7, 2**80, "x"):
-        with pytest.raises((IndexError, TypeError)):
-            seq.insert(position, tensor(1))
-        with pytest.raises((IndexError, TypeError)):
-            seq.pop(position)
-        with pytest.raises((IndexError, TypeError)):
-            seq[position] = tensor(1)
-        assert_holds(seq, MODEL)
-
-
 @pytest.mark.parametrize(
     "edit",
     [lambda seq: seq.compact(), lambda seq: seq.__deepcopy__({}), lambda seq: TensorSequence(seq, copy=True)],
@@ -214,24 +156,6 @@ def test_compacting_more_bytes_than_can_be_counted_is_an_error():
     assert len(seq) == 5
 
 
-def test_objects_refused_are_let_go():
-    class Watched(np.ndarray):
-        alive = 0
-
-        def __array_finalize__(self, other):
-            Watched.alive += 1
-
-        def __del__(self):
-            Watched.alive -= 1
-
-    seq = whole()
-    for _ in range(5):
-        with pytest.raises(TypeError):
-            seq.extend([np.zeros(2, "int64").view(Watched), np.zeros(2, "float32").view(Watched)])
-    gc.collect()
-    assert Watched.alive == 0
-
-
 # --- edits in the middle of a call ---
 
 
@@ -249,3 +173,30 @@ def test_initialising_again_leaves_it_sound():
     with contextlib.suppress(TypeError):
         seq.__init__([tensor(3)])
     assert_sound(seq)
+
+
+@pytest.mark.parametrize("where", [slice("a"), slice(1.5), slice(None, None, 1.0)])
+def test_bad_slices_are_errors(where):
+    seq = whole()
+    for use in (
+        lambda: seq[where],
+        lambda: seq.__setitem__(where, [tensor(1)]),
+        lambda: seq.__delitem__(where),
+        lambda: seq.__setitem__(slice(1, 2), where),
+        lambda: seq.__setitem__(slice(None, None, 2), 5),
+    ):
+        with pytest.raises(TypeError):
+            use()
+    assert_holds(seq, MODEL)
+
+
+def test_the_last_is_taken_without_a_position():
+    seq = whole()
+    assert seq.pop().tolist() == MODEL[5].tolist()
+    seq.erase()
+    assert_holds(seq, MODEL[:4])
+    seq.clear()
+    assert seq.dtype == np.int64
+    for take in (seq.pop, seq.erase):
+        with pytest.raises(IndexError):
+            take()

@@ -167,7 +167,7 @@ class TestPictures:
         page = shown(TensorSequence([noise(*shape)] * 20))
         assert len(page.all("img")) == 8
 
-    @pytest.mark.slow
+    @pytest.mark.at_night
     @given(
         st.lists(npst.arrays(np.uint8, npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=130)))
     )

@@ -335,8 +335,8 @@ def mixed(seq):
     return seq[1:] + sq.TensorSequence([np.ones((2, 2), seq.dtype)]) + seq[:1]
 
 
-def pickles(folder):
-    """Try every state that differs from that of a loaded sequence at one place."""
+def pickles(folder, first, step):
+    """Try states that differ from that of a loaded sequence at one place."""
     paths = [os.path.join(folder, name) for name in ("rows.arrow", "widths.arrow", "texts.arrow")]
     for path, kind in zip(paths, ("matrices", "other widths", "texts"), strict=True):
         KINDS[kind](path)
@@ -345,7 +345,7 @@ def pickles(folder):
     survived = refused = 0
     for seq in (rows, rows[order], widths[::-1] + widths, rows[::2] + rows[:1], texts[[2, 0]], mixed(rows)):
         make, arguments, *rest = seq.__reduce_ex__(5)
-        for other in damaged(arguments):
+        for other in itertools.islice(damaged(arguments), first, None, step):
             if not isinstance(other, tuple):
                 continue
             print(f"case {other!r}"[:300], flush=True)
@@ -364,8 +364,10 @@ def pickles(folder):
 
 
 def main(folder, cases, *kinds):
+    first, _, step = cases.rpartition("::")
+    first, step = int(first or 0), int(step)
     if kinds == ("pickles",):
-        pickles(folder)
+        pickles(folder, first, step)
         kinds = ()
     for kind in kinds:
         path = os.path.join(folder, "damaged.arrow")
@@ -373,9 +375,8 @@ def main(folder, cases, *kinds):
         assert not fault_of(path), fault_of(path)
         with open(path, "rb") as file:
             data = file.read()
-        first, _, step = cases.rpartition("::")
         faults = 0
-        for what, other in itertools.islice(damages(data), int(first or 0), None, int(step)):
+        for what, other in itertools.islice(damages(data), first, None, step):
             print(f"case {kind}: {what}", flush=True)
             faulthandler.dump_traceback_later(60, exit=True)
             os.unlink(path)  # what is still mapped must stay as it is

@@ -181,7 +181,7 @@ def distributions(n):
 
 
 @pytest.mark.parametrize("name", distributions(10))
-@pytest.mark.parametrize("n", [10, 100, 1000, 5000, pytest.param(40_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [10, 100, 1000, 5000, pytest.param(40_000, marks=pytest.mark.at_night)])
 @pytest.mark.mostly_at_night(11)
 def test_batches_mix_at_little_cost(n, name):
     lengths = distributions(n)[name]

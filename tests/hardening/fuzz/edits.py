@@ -281,7 +281,11 @@ class Script(Pairs):
             form = self.tape.pick([list, "bool"])
             return [i for i, chosen in enumerate(flags) if chosen], self.in_form(flags, form)
         indices = [self.tape.between(-n, n - 1) for _ in range(self.tape.below(8))] if n else []
-        form = self.tape.pick([list, "int8", "int16", "int32", "int64"])
+        form = self.tape.pick(
+            [list, "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", ">i4"]
+        )
+        if "u" in str(form):
+            indices = [i % n for i in indices]
         return [i % n for i in indices], self.in_form(indices, form)
 
     def in_form(self, values, form):
@@ -325,7 +329,7 @@ class Script(Pairs):
 
     @step
     def select_wrongly(self):
-        """Indices outside, and another number of tensors, change nothing."""
+        """Indices outside, masks of other lengths, and another number of tensors, change nothing."""
         seq, model = self.pair()
         positions, key = self.selection(model)
         n = len(model)
@@ -335,6 +339,13 @@ class Script(Pairs):
         tensors = [self.tape.array(self.name) for _ in positions]
         more = [*tensors, self.tape.array(self.name)]
         assert raised(IndexError, operator.setitem, seq, outside, more)
+        mask = self.in_form(
+            [True] * self.tape.pick([n + 1, n + 2, n - 1 if n > 1 else 1 + n]), self.tape.pick([list, "bool"])
+        )
+        tensors_of_mask = [self.tape.array(self.name)] * len(mask)
+        assert raised(IndexError, operator.getitem, seq, mask)
+        assert raised(IndexError, operator.delitem, seq, mask)
+        assert raised(IndexError, operator.setitem, seq, mask, tensors_of_mask)
         assert raised(ValueError, operator.setitem, seq, key, more)
         if tensors:
             assert raised(ValueError, operator.setitem, seq, key, tensors[1:])

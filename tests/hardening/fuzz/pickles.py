@@ -218,8 +218,9 @@ def other_order(tape, order):
     """An order in which one number is another."""
     number = tape.pick([-1, 0, 0, 1, 1, 2, 2, 3, 4, 1 << 62, -(1 << 63)])
     if isinstance(order, tuple) and len(order) == 2 and isinstance(order[1], np.ndarray):
-        numbers = order[1].astype(np.int64)
-        if numbers.ndim == 1 and numbers.size:
+        numbers = order[1].copy()
+        if numbers.ndim == 1 and numbers.size and numbers.dtype.kind in "iu":
+            numbers = numbers.astype(np.int64)
             numbers[tape.below(numbers.size)] = number
         return order[0], numbers
     if isinstance(order, tuple) and order and all(isinstance(run, tuple) and run for run in order):

@@ -29,8 +29,6 @@ COLLECT = """
     }
 """
 APPEND_ROWS, INSERT_ROWS = COLLECT.replace("POSITION", ""), COLLECT.replace("POSITION", ", position")
-# Runs that all fail: which of them try.
-RARELY = [False, None, None, False]
 
 
 def turned(s, n):

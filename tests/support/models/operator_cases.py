@@ -477,3 +477,77 @@ def extreme(rng, opset):
     shape[axis] = max(shape[axis], 1)
     shape[0] = max(shape[0], 1)
     return Case([tensor(rng, shape)], attributes(rng, axis=[axis, None], keepdims=[None, 0, 1]))
+
+
+# Operators whose types onnx tells, and that have a batching rule
+
+
+def constant(values, dtype="int64"):
+    return Given(np.asarray(values, dtype), ("constant",))
+
+
+def filled_shape(rng, n=None):
+    """A shape without an axis of length 0, and one of its axes, whose length may be given."""
+    shape = [int(length) for length in rng.integers(1, 4, rng.integers(1, 4))]
+    axis = an_axis(rng, len(shape))
+    if n is not None:
+        shape[axis] = n
+    return shape, axis
+
+
+@case_of("Split")
+def parts(rng, opset):
+    shape, axis = filled_shape(rng, 4)
+    if rng.integers(2):
+        return Case([tensor(rng, shape), constant([1, 3])], {"axis": axis}, 2)
+    return Case([tensor(rng, shape)], {"axis": axis} | ({"num_outputs": 2} if opset >= 18 else {}), 2)
+
+
+@case_of("TopK")
+def largest(rng, opset):
+    shape, axis = filled_shape(rng, 3)
+    options = {"axis": axis, "largest": int(rng.integers(2))}
+    return Case([tensor(rng, shape), constant([rng.integers(1, 4)])], options, 2)
+
+
+@case_of("GatherElements")
+def picked_elements(rng, opset):
+    shape, axis = filled_shape(rng)
+    return Case([tensor(rng, shape), Given(rng.integers(0, shape[axis], shape))], {"axis": axis})
+
+
+@case_of("GatherND")
+def picked_slices(rng, opset):
+    width = int(rng.integers(1, 3))
+    return Case([tensor(rng, [2, 3, 2]), Given(rng.integers(0, 2, [int(rng.integers(1, 4)), width]))])
+
+
+@case_of("OneHot")
+def one_hot(rng, opset):
+    shape, axis = filled_shape(rng)
+    values = tensor(rng, [2])
+    values.ways = ("constant",)
+    return Case([Given(rng.integers(-4, 4, shape)), constant(4), values], {"axis": axis})
+
+
+@case_of("Tile")
+def tiled(rng, opset):
+    shape, _ = filled_shape(rng)
+    return Case([tensor(rng, shape), constant(rng.integers(0, 3, len(shape)))])
+
+
+@case_of("Pad")
+def padded(rng, opset):
+    shape, _ = filled_shape(rng)
+    mode = any_of(rng, ["constant", "edge"])
+    inputs = [tensor(rng, shape), constant(rng.integers(0, 3, 2 * len(shape)))]
+    if mode == "constant" and rng.integers(2):
+        inputs.append(constant(0.5, "float32"))
+    return Case(inputs, {"mode": mode})
+
+
+@case_of("Trilu")
+def triangle(rng, opset):
+    inputs = [tensor(rng, [*filled_shape(rng)[0], 3])]
+    inputs += [constant(rng.integers(-1, 2))] if rng.integers(2) else []
+    return Case(inputs, attributes(rng, upper=[None, 0, 1]))
