@@ -41,9 +41,10 @@ def sequence_of(field, chunks):
         If a list within an element is ragged, or an array is damaged.
     """
     dtype = element_type_of(field, field)
-    parts, before = [], 0
+    parts, before, without_rows = [], 0, []
     for chunk in chunks:
         try:
+            without_rows.append(_is_without_rows(chunk, 0, chunk.length))
             parts.append(elements(chunk, 0, chunk.length))
         except Null as null:
             at, within = null.args
@@ -54,7 +55,37 @@ def sequence_of(field, chunks):
         except Irregular as error:
             raise ValueError(f"element {before + error.args[0]} {error.args[1]}") from None
         before += chunk.length
+    if any(without_rows):
+        parts = _as_others(parts, without_rows)
     return chained(parts) if parts else TensorSequence(dtype=dtype)
+
+
+def _is_without_rows(chunk, start, stop):
+    """Return whether all are empty lists of lists, which don't say how long the inner lists would be."""
+    field = chunk.field
+    if field.is_encoded or field.is_tensors or start == stop:
+        return False
+    if field.format == STRUCT and len(chunk.children) == 1:
+        return _is_without_rows(chunk.children[0], chunk.offset + start, chunk.offset + stop)
+    if field.format not in OFFSETS or field.children[0].format not in OFFSETS:
+        return False
+    if field.format in VIEWS:
+        return not spans_of(chunk, start, stop)[1].any()
+    _, low, high = raw_offsets_of(chunk, start, stop)
+    return low == high
+
+
+def _as_others(parts, without_rows):
+    """Give the elements of chunks without rows the inner shape that elements of other chunks have."""
+    others = (part for part, is_bare in zip(parts, without_rows, strict=True) if len(part) and not is_bare)
+    first = next(others, None)
+    if first is None:
+        return parts
+    rows = first[0][:0]
+    return [
+        TensorSequence.from_lengths(rows, np.zeros(len(part), np.int64)) if is_bare else part
+        for part, is_bare in zip(parts, without_rows, strict=True)
+    ]
 
 
 _REMEDIES = {  # by the beginnings of format strings

@@ -10,6 +10,7 @@ from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.megatron import opened, pair_of, refuse_column
 from seqcore._files.paths import Column, map_file
+from seqcore._files.targets import naming
 from seqcore.columns import Columns
 from seqcore.core.arrow import read_schema
 from seqcore.core.maps import chained
@@ -273,7 +274,7 @@ def _several(names):
 
 def _why(path, error):
     """Return the reason why a file can't be read."""
-    with open(path, "rb") as file:
+    with naming(path), open(path, "rb") as file:
         beginning = file.read(len(_MAGIC))
         file.seek(max(os.fstat(file.fileno()).st_size - len(_MAGIC), 0))
         end = file.read()

@@ -12,13 +12,23 @@ from seqcore._arguments.shown import shown
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not the letter of a drive
 
 
+def check_local(name, what, remedy):
+    """Raise if a path is empty, or an address; `what` says what is done with files, `remedy` what to do."""
+    if not name:
+        raise FileNotFoundError(errno.ENOENT, "the path is empty", name)
+    if _ADDRESS.match(name) and not os.path.exists(os.path.dirname(name)):
+        if name.startswith("file:"):
+            remedy = "pass the path alone"
+        raise ValueError(f"{name} is an address, but {what} files on a disk: {remedy}")
+
+
 def files_of(path):
     """Return the files of a path, in the order of their names.
 
     Raises
     ------
     FileNotFoundError
-        If a folder has no `*.arrow` file, or nothing matches a pattern.
+        If the path is empty, a folder has no `*.arrow` file, or nothing matches a pattern.
     ValueError
         If it is an address of a network.
     """
@@ -28,14 +38,11 @@ def files_of(path):
             f"expected the path of a file, got {shown(path)}: write the data to a file, or read it with "
             "pyarrow and pass the table to Columns.from_arrow"
         )
-    if _ADDRESS.match(name) and not os.path.exists(name):
-        scheme = name.partition(":")[0]
-        remedy = (
-            "pass the path alone"
-            if scheme == "file"
-            else ("copy the file to a disk first, for example with fsspec.open or the program of the service")
-        )
-        raise ValueError(f"{name} is an address, but load maps files on a disk: {remedy}")
+    check_local(
+        name,
+        "load maps",
+        "copy the file to a disk first, for example with fsspec.open or the program of the service",
+    )
     if os.path.isdir(name):
         listed = _files_of_dataset(name)
         if listed is not None:

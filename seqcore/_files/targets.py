@@ -12,6 +12,7 @@ import uuid
 from typing import Any
 
 from seqcore._arguments.shown import got, shown
+from seqcore._files.sources import check_local
 
 try:
     import fcntl
@@ -35,14 +36,22 @@ _OTHER_SUFFIXES = {
 
 
 def check_path(path, sequence):
-    """Raise if a path is none, which may have been exchanged with the data, or if it names another format."""
+    """Raise if a path is none (exchanged with the data, empty, an address), or names another format."""
     if not isinstance(path, str | bytes | os.PathLike):
         if isinstance(sequence, str | bytes | os.PathLike):
             raise TypeError(
                 f"the path comes first: save({shown(sequence)}, sequence), got a {type(path).__name__} there"
             )
         raise TypeError(f"path must be a str or os.PathLike, got {got(path)}")
-    stem, suffix = os.path.splitext(os.fsdecode(path))
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise ValueError(f"expected the path of a file, got {shown(path)}, which has a null character")
+    check_local(
+        name,
+        "save writes",
+        "copy the file to the address then, for example with fsspec.open or the program of the service",
+    )
+    stem, suffix = os.path.splitext(name)
     if remedy := _OTHER_SUFFIXES.get(suffix.lower()):
         raise ValueError(
             f"save writes Arrow files, not {suffix}: name it {shown(os.path.basename(stem) + '.arrow')}; "

@@ -15,7 +15,7 @@ from seqcore.onnx._model.prepare import message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.weights import open_model, without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._vmap.loop import LoopNote
+from seqcore.onnx._vmap.vectorize import LoopNote
 from seqcore.onnx.lowering import lower_with_loops
 
 # The most names in one line for sequences with the same note.

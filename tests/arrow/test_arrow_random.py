@@ -1,6 +1,7 @@
 """Arrow by chance: any sequence goes there and back, and any array comes as pyarrow says it is."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis.extra import numpy as npst
 from support.random_cases import examples
 from support.strategies import assert_holds, filled, laid_out, layouts, same, slices
 
+import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
@@ -293,6 +295,28 @@ def test_any_chunks_come_as_they_are(drawn, data):
         return
     other = from_arrow(pa.chunked_array([*chunked.chunks, *chunked.chunks], array.type))
     assert_elements(other, name, elements * 2)
+
+
+@pytest.mark.parametrize("outer", LISTS)
+@pytest.mark.parametrize("name", ["bool", "int32", "string"])
+def test_chunks_without_rows_have_the_inner_lengths_of_others(tmp_path, name, outer):
+    """Where a column is divided changes no shape, also in a file, whose sequence pickles by path."""
+    word = {"bool": bool, "string": str}.get(name, int)
+    rows = [[], [[word(1), word(2)], [word(3), word(4)]], []]
+    kind = outer(pa.list_(ITEMS[name]))
+    taken_whole = from_arrow(pa.array(rows, kind))
+    assert taken_whole.shapes == [(0, 2), (2, 2), (0, 2)]
+    for parts in ([rows[:1], rows[1:]], [[row] for row in rows], [[], rows[:2], rows[2:]]):
+        column = pa.chunked_array([pa.array(part, kind) for part in parts])
+        assert from_arrow(column) == taken_whole
+        path = tmp_path / f"{len(parts)}{parts[0]}.arrow"
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema({"a": kind})) as writer:
+            writer.write_table(pa.table({"a": column}))
+        loaded = sq.load(path)
+        assert loaded == taken_whole == pickle.loads(pickle.dumps(loaded))
+        assert str(path).encode() in pickle.dumps(loaded)
+    nothing = pa.array([[], []], kind)
+    assert from_arrow(pa.chunked_array([nothing, nothing])).shapes == [(0, 0)] * 4
 
 
 @given(arrow_arrays(nulls=True))

@@ -102,11 +102,31 @@ def test_folders_that_may_not_be_read(rights):
 def test_addresses(address):
     with pytest.raises(ValueError, match=r"is an address, but load maps files on a disk: copy the file"):
         sq.load(address)
+    with pytest.raises(ValueError, match=r"is an address, but save writes files on a disk: copy the file"):
+        sq.save(address, ragged([5]))
 
 
-def test_the_address_of_a_file():
-    with pytest.raises(ValueError, match="pass the path alone"):
-        sq.load("file:///tmp/a.arrow")
+@pytest.mark.parametrize("call", [sq.load, lambda path: sq.save(path, ragged([5]))], ids=["load", "save"])
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        ("", FileNotFoundError, "the path is empty"),
+        ("a\0b.arrow", ValueError, r"expected the path of a file, got 'a\\x00b\.arrow'"),
+        ("file:///tmp/a.arrow", ValueError, "file:///tmp/a.arrow is an address, but .*: pass the path alone"),
+    ],
+    ids=["empty", "null", "file:"],
+)
+def test_what_names_no_file(call, path, error, message):
+    """The message has the path, and none of the working folder, whether it is read or written."""
+    with pytest.raises(error, match=message) as caught:
+        call(path)
+    assert os.getcwd() not in str(caught.value)
+
+
+@needs_proc
+def test_a_file_whose_bytes_cannot_be_read_is_named():
+    with pytest.raises(OSError, match="/proc/"):
+        sq.load("/proc/self/mem")
 
 
 # --- Arrow's stream format ---

@@ -208,3 +208,32 @@ class TestEditsOfKnownPieces:
         }"""
         check(text, [{"x": rows(6), "n": np.array(n)} for n in range(4)], gone=False)
         assert left_in(lowered(parse(text))) == []
+
+
+@pytest.mark.parametrize(
+    ("reads", "gone"),
+    [
+        ("y = SequenceAt (parts, i)", True),
+        ("y = ConcatFromSequence <axis = 0> (parts)", True),
+        (
+            "more = SequenceInsert (parts, w) y = ConcatFromSequence <axis = 0> (more)",
+            ["ConcatFromSequence", "SequenceInsert", "SplitToSequence"],
+        ),
+    ],
+)
+def test_lengths_that_are_all_one(reads, gone):
+    """There have to be as many as rows: `repeat_interleave` splits by the shape of another tensor."""
+    text = f"""
+    f (float[N, 2] x, float[M] v, float[1, 2] w, int64 i) => (float[K, 2] y) {{
+        n = Shape (v)
+        ones = ConstantOfShape <value = int64[1] {{1}}> (n)
+        parts = SplitToSequence <axis = 0> (x, ones)
+        {reads}
+    }}"""
+    w = np.ones((1, 2), np.float32)
+    cases = [(3, 3, 1), (3, 3, -1), (3, 3, 5), (3, 2, 0), (2, 3, 0), (1, 1, 0)]
+    check(
+        text,
+        [{"x": rows(n, 2), "v": np.zeros(m, np.float32), "w": w, "i": i} for n, m, i in cases],
+        gone=gone,
+    )

@@ -23,10 +23,10 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import from_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._thresholds import LONG, LONG_TO_COPY, MOST_EDITED
+from seqcore.onnx._thresholds import LONG, LONG_TO_COPY
 
 
-def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bool = False) -> list[FedLimit]:
+def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int = 0) -> list[FedLimit]:
     """Put checks into a model; return those that are done on the feed instead, before each run.
 
     Parameters
@@ -36,16 +36,16 @@ def add_checks(model: Model, prepared: Prepared, limit: int, counts_elements: bo
     prepared : Prepared
     limit : int
         The most iterations of a loop that carries sequences, and the most parts of a split.
-    counts_elements : bool, optional
-        If True, such a loop may have any number of iterations, and its sequences so many elements; 2,048 of
-        them where they are only edited.
+    most_elements : int, optional
+        If not 0, such a loop may have any number of iterations, and its sequences so many elements; no more
+        than the limit where they are copied.
 
     Raises
     ------
     Declined
         If a check would fail in every run.
     """
-    checks = Checks(model, prepared, limit, counts_elements)
+    checks = Checks(model, prepared, limit, most_elements)
     checks.guard(model.graph, prepared)
     checks.finish()
     return [*dict.fromkeys(checks.fed)]
@@ -78,12 +78,12 @@ class Checks:
         The checks that are done on the feed, so that no nodes are needed.
     """
 
-    def __init__(self, model: Model, prepared: Prepared, limit: int, counts_elements: bool) -> None:
-        self._model, self._limit, self._counts_elements = model, limit, counts_elements
+    def __init__(self, model: Model, prepared: Prepared, limit: int, most_elements: int) -> None:
+        self._model, self._limit = model, limit
         self.fed: list[FedLimit] = []
         self._bounds = Bounds(prepared, limit)
         self._depth = 0  # of the graph at hand: a node inside another may not run, whatever is fed
-        self._most_elements = limit if limit <= LONG_TO_COPY else MOST_EDITED
+        self._most_elements = min(most_elements, limit) if limit <= LONG_TO_COPY else most_elements
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
         self._filled: FilledElements | None = None
@@ -146,7 +146,7 @@ class Checks:
 
     def limit_loop(self, node: Node, prepared: Prepared) -> None:
         """Let a loop that carries sequences fail if it is long, or these are."""
-        if self._counts_elements:
+        if self._most_elements:
             self._limit_elements(node, prepared, self._most_elements)
             return
         self._limit_trips(node, prepared)

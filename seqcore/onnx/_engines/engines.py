@@ -5,9 +5,10 @@
                   ▼
             tiers, in order:
             whole           onnxruntime runs the given model or the lowered one, whichever is smaller
-            ragged          if none is left where they go in and out as values and lengths
             lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
             long            else the lowered model as long as its sequences are short, however long its loops
+            ragged          the model with tensors in place of lists everywhere, if none is left; second if it
+                            is quick with short lists, too, and `large` is then the first for longer ones
             lowered steps   if there are sequences left in the lowered model
             given steps     results, or the error with the node's name
             unsure steps    the same where fed elements are not as the model declares them
@@ -41,7 +42,6 @@ from seqcore.onnx._engines.whole import (
     carries_lists,
     has_lists,
     has_lists_inside,
-    has_nested_lists,
     made_whole,
     size_of,
 )
@@ -53,7 +53,15 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import FEW, HEAVY, MOST_TO_CONVERT, RUNS_AS_GIVEN
+from seqcore.onnx._thresholds import (
+    FEW,
+    HEAVY,
+    LONG,
+    LONG_TO_COPY,
+    MOST_EDITED,
+    MOST_TO_CONVERT,
+    RUNS_AS_GIVEN,
+)
 
 
 class Engines:
@@ -220,16 +228,24 @@ class Compiled:
                     second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))
         whole = next((one for one in candidates if one.get() is not None), candidates[0])
         ragged = RaggedTier("ragged", lambda: self._made_ragged(given))
-        is_nested = has_nested_lists(given)
-        if (self.interface.has_sequences or is_nested) and ragged.get() is not None:
-            yield whole if is_nested else self._up_to(MOST_TO_CONVERT, whole)
-            yield ragged
+        is_second = second is not None and whole is first
+        made = ragged.get() if self.interface.has_sequences or (self.has_lists and not is_second) else None
+        if second is not None and is_second and made is None:
+            yield from (first, second)
             return
-        yield whole
-        if second is not None and whole is first:
-            yield second
-        elif carries_lists(lowered) and given.weights.nbytes < HEAVY:
-            yield LongLoopsTier("long", lambda: self._made_whole(lowered, counts_elements=True))
+        is_soon = made is not None and (made.is_quick or made.is_linear)
+        if made is not None and is_soon:
+            yield self._up_to(MOST_TO_CONVERT if made.is_quick else LONG_TO_COPY, whole)
+            yield ragged
+            if not self.interface.has_sequences:
+                yield WholeTier("large", whole.get)
+        else:
+            yield whole
+        if carries_lists(lowered) and given.weights.nbytes < HEAVY:
+            most = MOST_EDITED if made is None else LONG
+            yield LongLoopsTier("long", lambda: self._made_whole(lowered, most_elements=most))
+        if made is not None and not is_soon:
+            yield ragged
 
     def _drawing_tiers(self, given: Prepared, lowered: Prepared) -> Iterator[Tier]:
         """Yield the one tier that runs a model with random numbers, and one that names nodes in errors."""
@@ -250,6 +266,8 @@ class Compiled:
         return made_whole(prepared, self.interface, self._sessions, self._max_workers, **limits)
 
     def _made_ragged(self, given: Prepared) -> RaggedModel:
+        if given.weights.nbytes >= HEAVY and not self.interface.has_sequences:
+            raise Declined("its weights would be held twice")
         has_maps = any(node.is_op("SequenceMap") for node in given.model.graph.all_nodes())
         if has_maps and self._max_workers != 1:
             raise Declined("its maps are for several workers")

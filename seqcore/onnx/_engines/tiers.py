@@ -210,6 +210,9 @@ class RaggedTier(Tier):
     copes_with = (Refused,)
     says = "onnxruntime  the whole lowered model, with values and lengths in place of lists"
 
+    def takes_all(self) -> bool:
+        return self.made is not None and not self.made.may_be_long
+
 
 class LongLoopsTier(Tier):
     """A model in one go whose loops may be long, but not its sequences."""

@@ -39,8 +39,9 @@ class WholeModel(Executable):
     sessions : Sessions
     longest : int, optional
         The most elements and iterations, where another tier is quicker with more.
-    counts_elements : bool, optional
-        If True, loops may have any number of iterations, as long as their sequences are short.
+    most_elements : int, optional
+        If not 0, loops may have any number of iterations, as long as their sequences have at most so many
+        elements.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class WholeModel(Executable):
         interface: Interface,
         sessions: Sessions,
         longest: int = LONG,
-        counts_elements: bool = False,
+        most_elements: int = 0,
     ) -> None:
         graph = prepared.model.graph
         self._feeds = interface.feeds
@@ -80,7 +81,7 @@ class WholeModel(Executable):
             elif name in graph.outputs:
                 model.graph.declared.pop(name, None)
         _declare_results(model, prepared)
-        self._limits = add_checks(model, prepared, self.limit, counts_elements) if self.may_be_long else []
+        self._limits = add_checks(model, prepared, self.limit, most_elements) if self.may_be_long else []
         super().__init__(model, interface.names, prepared, sessions)
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
@@ -133,21 +134,27 @@ def made_whole(
         return WholeModel(prepared.again(model), interface, sessions, **limits)
 
 
-def size_of(prepared: Prepared) -> int:
-    """Return about how many nodes a run of a model with short lists takes.
+def size_of(prepared: Prepared, trips: int = TRIPS) -> int:
+    """Return about how many nodes a run of a model takes whose loops have so many iterations.
 
     An Identity takes nothing: onnxruntime leaves it out, or hands on the memory.
     """
-    return _size_of(prepared.model.graph)
+    return _size_of(prepared.model.graph, trips)
 
 
-def _size_of(graph: Graph) -> int:
+def _size_of(graph: Graph, trips: int) -> int:
     size = 0
     for node in graph.nodes:
-        inner = [_size_of(one) for one in node.graphs.values()]
-        times = TRIPS if record_of(node).may_repeat(node) else 1
+        # A branch without loops beside one with: these are for iterations that are too large to go at once.
+        branches = [one for one in node.graphs.values() if not _has_loop(one)] if node.is_op("If") else []
+        inner = [_size_of(one, trips) for one in branches or node.graphs.values()]
+        times = trips if record_of(node).may_repeat(node) else 1
         size += (not node.is_op("Identity")) + times * max(inner, default=0)
     return size
+
+
+def _has_loop(graph: Graph) -> bool:
+    return any(node.is_op("Loop") for node in graph.all_nodes())
 
 
 def has_lists(prepared: Prepared) -> bool:

@@ -19,6 +19,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import Position, position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
+from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._thresholds import MOST_AT_ONCE_PIECES, MOST_NUMBERS
 
 # onnxruntime has kernels of Split for these alone.
@@ -153,11 +154,11 @@ class Pieces(Representation):
 
 
 class UnitPieces(Pieces):
-    """Pieces of length 1, or without the axis."""
+    """Pieces of length 1, or without the axis. `ones` has the lengths, if the split gets these."""
 
-    def __init__(self, prepared, node, keepdims):
+    def __init__(self, prepared, node, keepdims, ones=""):
         super().__init__(prepared, node)
-        self.keepdims = keepdims
+        self.keepdims, self._ones = keepdims, ones
         self.count = self.total if isinstance(self.total, int) else None
 
     def known_lengths(self):
@@ -172,6 +173,20 @@ class UnitPieces(Pieces):
             node is not None and node.is_op("SequenceAt") and place is not self.graph
             for node, place in prepared.readers[name]
         )
+
+    def is_sound(self):
+        return not self._ones
+
+    def prepare(self, nodes):
+        self._check(nodes)
+        super().prepare(nodes)
+
+    def _check(self, nodes):
+        """Bind the tensor to a check that there are as many lengths as pieces."""
+        if self._ones:
+            same = nodes.op("Equal", nodes.op("Size", self._ones), nodes.length(self.tensor, self.axis))
+            self.tensor = nodes.bound(self.tensor, nodes.fail_if(nodes.op("Not", same)))
+            self._ones = ""
 
     def _prepare(self, nodes):
         if self.element_type == TensorProto.STRING:
@@ -227,12 +242,14 @@ class UnitPieces(Pieces):
         return Stack("", self.element_type, tuple(shape), is_filled=bool(self.count))
 
     def stacked(self, nodes):
+        self._check(nodes)
         stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
         return nodes.unsqueeze(stacked, self.axis + 1) if self.keepdims else stacked
 
     kept_axis = None
 
     def in_line(self, nodes):
+        self._check(nodes)
         stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
         total = nodes.unsqueeze(nodes.length(self.tensor, self.axis), 0)
         ones = nodes.op("Expand", nodes.constant([1]), total)
@@ -437,6 +454,8 @@ def pieces_of(node: Node, prepared: Prepared) -> Pieces:
             raise Declined(f"whether '{node.name}' gets one length or a list of them is not known")
         if rank == 0 and not keeps:
             raise Declined(f"whether the pieces of '{node.name}' keep their axis depends on the split")
+        if rank and _are_ones(split, prepared) and shape is not None:
+            return UnitPieces(prepared, node, 1, ones=split)
         return ListedPieces(prepared, node) if rank else EqualPieces(prepared, node)
     if lengths.ndim > 1 or lengths.size == 0 or (lengths < (lengths.ndim == 0)).any():
         raise Declined(f"'{node.name}' can't split into lengths of {lengths.tolist()}")
@@ -448,3 +467,11 @@ def pieces_of(node: Node, prepared: Prepared) -> Pieces:
     if isinstance(pieces.total, int) and pieces.total != lengths.sum():
         raise Declined(f"the lengths at '{node.name}' don't sum to {pieces.total}")
     return pieces
+
+
+def _are_ones(lengths: str, prepared: Prepared) -> bool:
+    """Return whether lengths are all 1, as those that PyTorch's `repeat_interleave` splits by."""
+    node = prepared.producer(lengths)
+    if node is None or not node.is_op("ConstantOfShape") or "value" not in node.attribute_names():
+        return False
+    return bool((from_tensor_proto(node.tensor("value")) == 1).all())

@@ -28,8 +28,8 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import drop_aliases, prune
-from seqcore.onnx._vmap.loop import LoopNote, vectorize_loops
+from seqcore.onnx._rewrite.prune import drop_aliases, pass_conditions_on, prune
+from seqcore.onnx._vmap.vectorize import LoopNote, vectorize_loops
 
 
 class Note(NamedTuple):
@@ -111,6 +111,7 @@ def lower_prepared(
     if target == "portable":
         normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
     has_changed = packs and take_known_branches(normal, given)
+    has_changed |= pass_conditions_on(normal, given)
     has_changed |= drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
@@ -272,9 +273,9 @@ class _Trial:
         return self._is_done(replaced)
 
     def _vectorize(self) -> set[str]:
-        """Make one operator of each loop where that goes; return which these were."""
+        """Make one operator of each loop where that goes; return which loops have changed."""
         notes = vectorize_loops(self._model, self.prepared, self._builder, self._settled, self._packs)
-        done = [note for note in notes if note.is_vectorized]
+        done = [note for note in notes if note.is_vectorized or note.is_padded]
         self.loops = [*(note for note in self.loops if note.is_vectorized), *notes]
         if done:
             prune(self._model)

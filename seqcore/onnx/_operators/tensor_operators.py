@@ -16,7 +16,9 @@ from onnx import TensorProto
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.inference import Inference
 from seqcore.onnx._model.record import Operator, axis_from_front, register_record
+from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import UNKNOWN, Length, Shape, Type, tensor
+from seqcore.onnx._thresholds import MOST_FOLLOWED
 from seqcore.onnx._vmap import ragged, rules, safety
 from seqcore.onnx._vmap.tracer import BatchRule
 
@@ -89,9 +91,11 @@ def _comparison(function: Callable[[Any, Any], bool]) -> Rule:
     def rule(node: Node, known: Inference) -> Type:
         type_ = compare(node, known)
         one, other = (known.numbers_of(name) for name in node.inputs)
-        is_single = type_.rank in (0, 1) and one and other and len(one) == len(other) == 1
-        if is_single and one and other and _are_integers(one[0], other[0]):
-            known.numbers[node.outputs[0]] = (int(function(one[0], other[0])),)
+        if type_.rank in (0, 1) and one and other and len(one) == len(other):
+            pairs = zip(one, other, strict=True)
+            made = [int(function(a, b)) if _are_integers(a, b) else None for a, b in pairs]
+            if made.count(None) < len(made):
+                known.numbers[node.outputs[0]] = tuple(made)
         return type_
 
     return rule
@@ -105,7 +109,15 @@ def negation(node: Node, known: Inference) -> Type:
 
 
 def where(node: Node, known: Inference) -> Type:
-    return tensor(known.type(node.inputs[1]).number, _broadcast(node.inputs, known))
+    type_ = tensor(known.type(node.inputs[1]).number, _broadcast(node.inputs, known))
+    taken, one, other = (known.numbers_of(name) for name in node.inputs)
+    is_followed = type_.number == TensorProto.INT64 and type_.rank in (0, 1)
+    if is_followed and taken and one and other and len(taken) == len(one) == len(other):
+        rows = zip(taken, one, other, strict=True)
+        known.numbers[node.outputs[0]] = tuple(
+            (a if is_taken else b) if isinstance(is_taken, int) or a == b else None for is_taken, a, b in rows
+        )
+    return type_
 
 
 def _broadcast(names: list[str], known: Inference) -> Shape:
@@ -263,6 +275,11 @@ def concat(node: Node, known: Inference) -> Type:
     if axis is None:
         return tensor(number)
     parts = [known.numbers_of(name) for name in node.inputs]
+    if rank == 1 and number == TensorProto.INT64 and any(part for part in parts):
+        for k, shape in enumerate(shapes):
+            n = shape[0] if shape else None
+            if parts[k] is None and isinstance(n, int) and n <= MOST_FOLLOWED:
+                parts[k] = (None,) * n
     if rank == 1 and all(part is not None for part in parts):
         known.numbers[node.outputs[0]] = tuple(n for part in parts if part for n in part)
     lengths: list[Any] = []
@@ -314,9 +331,14 @@ def _what_is_left(old: Shape, lengths: list[Any]) -> Length:
     for name in [length for length in after if isinstance(length, str) and length in before]:
         before.remove(name)
         after.remove(name)
+    known = next((length for length in before if isinstance(length, str)), None)
+    if known is not None:
+        before.remove(known)
     if not all(isinstance(length, int) for length in (*before, *after)):
         return None
     size, rest = math.prod(map(int, before)), math.prod(map(int, after))
+    if known is not None:
+        return known if size == rest > 0 else None
     return size // rest if rest and size % rest == 0 else None
 
 
@@ -341,7 +363,14 @@ def _wanted(name: str, known: Inference) -> tuple[Length, ...] | None:
 
 def constant_of_shape(node: Node, known: Inference) -> Type:
     number = node.tensor("value").data_type if "value" in node.attribute_names() else TensorProto.FLOAT
-    return tensor(number, _wanted(node.inputs[0], known))
+    shape = _wanted(node.inputs[0], known)
+    if number == TensorProto.INT64 and shape is not None and len(shape) == 1:
+        n = shape[0]
+        if isinstance(n, int) and n <= MOST_FOLLOWED:
+            known.numbers[node.outputs[0]] = (
+                int(from_tensor_proto(node.tensor("value")).reshape(-1)[0]),
+            ) * n
+    return tensor(number, shape)
 
 
 def slice_(node: Node, known: Inference) -> Type:
@@ -581,7 +610,11 @@ _rows("Reshape", reshape, batch_rule=BatchRule(rules.reshape, runs_empty=True, a
 _rows("Expand", expand, batch_rule=BatchRule(rules.expand))
 _rows("Tile", None, batch_rule=BatchRule(rules.tile))
 _rows("Pad", None, batch_rule=BatchRule(rules.pad))
-_rows("ConstantOfShape", constant_of_shape, batch_rule=BatchRule(rules.only_same))
+_rows(
+    "ConstantOfShape",
+    constant_of_shape,
+    batch_rule=BatchRule(rules.only_same, fits=safety.is_shape, minds_shapes_only=True),
+)
 _rows(
     "Slice",
     slice_,

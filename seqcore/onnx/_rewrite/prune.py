@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
+from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import origins_of
 
 
@@ -89,6 +90,22 @@ def _drop_outputs(node: Node, live: set[str]) -> bool:
     for branch in node.graphs.values():
         branch.outputs = [branch.outputs[k] for k in kept]
     return True
+
+
+def pass_conditions_on(model: Model, prepared: Prepared) -> bool:
+    """Have each Loop that always goes on until its last iteration pass its condition on.
+
+    PyTorch's `repeat_interleave` has a constant for that. Return whether there was such a Loop.
+    """
+    has_changed = False
+    for node in model.graph.all_nodes():
+        if node.is_op("Loop"):
+            parts = parts_of(node)
+            goes_on = parts.begins(prepared) and prepared.condition(parts.going_out) is True
+            if parts.trips and goes_on and not parts.passes_condition_on:
+                node.body.outputs[0] = parts.going_in
+                has_changed = True
+    return has_changed
 
 
 def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:

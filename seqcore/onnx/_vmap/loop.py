@@ -1,6 +1,6 @@
 """Loops whose iterations don't depend on each other, as one operator each: all iterations at once.
 
-    out = Loop (n, true) <i: Gather, Add>    ──▶    out = Gather, Add    (see `Tracer`)
+    out = Loop (n, true) <i: Gather, Add>    ──▶    out = Gather, Add    (see `tracer`)
 
 What an iteration may read of those before it is a count, and what the one right before it has computed. Three
 ways, by the known sizes:
@@ -16,12 +16,11 @@ So memory stays within a few times that of the loop, and large rows, which gain 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
-from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
@@ -43,65 +42,11 @@ from seqcore.onnx._vmap.shapes import LoopShapes, Size
 from seqcore.onnx._vmap.states import States, appended_lists, flat_in_loop, flat_of, with_scans
 from seqcore.onnx._vmap.tracer import BatchRule, Tracer, Value
 
-# The alternative to the vectorized loop, and the words for it.
-_OTHERWISE = {
-    "": "",
-    "nothing": "",
-    "loop": ", or one by one where that is too much",
-}
-
-
-class LoopNote(NamedTuple):
-    """A loop, whether it is vectorized, and why not, or else when it isn't."""
-
-    loop: str
-    is_vectorized: bool
-    why_not: str
-    otherwise: str = ""  # a word of `_OTHERWISE` where a run decides
-
-    def __str__(self) -> str:
-        if self.is_vectorized:
-            return f"'{self.loop}' runs all iterations at once{_OTHERWISE[self.otherwise]}"
-        return f"'{self.loop}' runs iteration by iteration: it {self.why_not}"
-
-
-def vectorize_loops(
-    model: Model, prepared: Prepared, builder: Builder, settled: set[str], is_portable: bool = False
-) -> list[LoopNote]:
-    """Replace the loops that can be by nodes for all iterations at once.
-
-    Parameters
-    ----------
-    model : Model
-        Changed in place.
-    prepared : Prepared
-        The types of this model.
-    builder : Builder
-        Of this model.
-    settled : set of str
-        The names of loops that stay, for large iterations. More of them are added.
-    is_portable : bool, optional
-        If True, other runtimes than onnxruntime run it too.
-    """
-    notes = []
-    for node in model.graph.all_nodes():
-        if node.is_op("Loop") and node.name not in settled:
-            try:
-                one = _Vectorized(node, prepared, builder, is_portable)
-                settled |= one.write()
-            except Declined as why:
-                notes.append(LoopNote(node.name, False, str(why)))
-            else:
-                notes.append(LoopNote(node.name, True, "", one.otherwise))
-    builder.apply()
-    return notes
-
-
 # Nodes, and the names of what they make for the outputs.
 _Branch = tuple[Nodes, list[str]]
 
 
-class _Vectorized:
+class VectorizedLoop:
     """A loop that is to be one operator.
 
     Attributes
@@ -135,41 +80,52 @@ class _Vectorized:
             raise Declined("gives values of a type that is not known, or that NumPy has not")
         self._count = self._parts.trip_count(prepared)
         self._outputs = list(self._loop.outputs)
-        self._ragged: list[int] = []  # which of the lists
+        self._ragged: dict[
+            int, int
+        ] = {}  # which of the lists have elements of several lengths → on which axis
 
-    def write(self) -> set[str]:
-        """Put the nodes into the builder; return the names of the loops that stay for large iterations."""
-        loop, parts, builder = self._loop, self._parts, self._builder
-        before = Nodes(builder, loop)
-        trips = parts.trips
+    def _begin(self) -> tuple[Nodes, str]:
+        """Return nodes before the loop, and the number of iterations as a scalar."""
+        before, trips = Nodes(self._builder, self._loop), self._parts.trips
         if self._prepared.shape(trips) != ():
             trips = before.squeeze(trips, 0)
-        joins = self._joins()
-        if joins:
+        if self._joins():
             # Without an iteration they fail.
             is_empty = before.op("Less", trips, before.constant(1))
             trips = before.op("Add", trips, before.fail_if(is_empty))
-        at_once = Nodes(builder, loop)
+        return before, trips
+
+    def _end(self, before: Nodes, condition: str, one: _Branch, other: _Branch | None) -> set[str]:
+        """Put the nodes into the builder; return the names of the loops in the other branch."""
+        nodes, results = one
+        if other:
+            self._choose(before, condition, one, other)
+        else:
+            nodes.rename(results, self._outputs)
+            before.nodes.extend(nodes.nodes)
+        self._give_lists(before)
+        self._builder.instead(self._given).nodes.extend(before.nodes)
+        return {node.name for node in (other[0].nodes if other else []) if node.is_op("Loop")}
+
+    def write(self) -> set[str]:
+        """Put the nodes into the builder; return the names of the loops that stay for large iterations."""
+        before, trips = self._begin()
+        at_once = Nodes(self._builder, self._loop)
         body, results = self._all_at_once(at_once, trips)
-        if not builder.has_checks:
-            at_once.rename(results, self._outputs)
-            before.nodes.extend(at_once.nodes)
-            self._give_lists(before)
-            builder.instead(self._given).nodes.extend(before.nodes)
-            return set()
+        if not self._builder.has_checks:
+            return self._end(before, "", (at_once, results), None)
         sizes = sizes_of(self._loop, body)
         if sizes.are_large:
             raise Declined("works on large tensors, which would gain nothing")
-        is_filled = bool(joins) or (self._count or 0) > 0
-        other: _Branch | None = None
+        is_filled = bool(self._joins()) or (self._count or 0) > 0
+        condition, other = "", None
         if body.padded or body.guards:
             condition = self._may_go(body, before, at_once, trips, is_filled)
             if not sizes.are_small:
                 condition = before.op("And", condition, sizes.fits(before, trips))
             self.otherwise, other = "loop", self._as_it_was()
         elif sizes.are_small and (is_filled or not body.may_fail_empty):
-            at_once.rename(results, self._outputs)
-            before.nodes.extend(at_once.nodes)
+            pass  # always
         elif sizes.are_small:
             condition = before.op("Greater", trips, before.constant(0))
             self.otherwise, other = "nothing", self._nothing()
@@ -178,12 +134,7 @@ class _Vectorized:
             if body.may_fail_empty and not is_filled:
                 condition = before.op("And", condition, before.op("Greater", trips, before.constant(0)))
             self.otherwise, other = "loop", self._as_it_was()
-        if other:
-            self._choose(before, condition, (at_once, results), other)
-        self._give_lists(before)
-        builder.instead(self._given).nodes.extend(before.nodes)
-        branch = other[0].nodes if other else []
-        return {node.name for node in branch if node.is_op("Loop")}
+        return self._end(before, condition, (at_once, results), other)
 
     def _give_lists(self, nodes: Nodes) -> None:
         """Make the lists of their tensors."""
@@ -191,8 +142,8 @@ class _Vectorized:
         for j, one in enumerate(self._lists):
             name = self._given.outputs[one.k]
             if j in self._ragged:
-                self._join_flat(self._outputs[at], name)
-                nodes.op("SplitToSequence", *self._outputs[at : at + 2], out=name)
+                self._join_flat(self._outputs[at], name, self._ragged[j])
+                nodes.op("SplitToSequence", *self._outputs[at : at + 2], axis=self._ragged[j], out=name)
                 at += 2
             else:
                 rows = nodes.reverse(self._outputs[at]) if one.at_front else self._outputs[at]
@@ -210,12 +161,12 @@ class _Vectorized:
             if reader is not None and reader.is_op("ConcatFromSequence") and place is graph
         ]
 
-    def _join_flat(self, flat: str, name: str) -> None:
-        """Replace joins of contiguous elements with the tensor."""
+    def _join_flat(self, flat: str, name: str, along: int) -> None:
+        """Replace joins of contiguous elements along an axis with the tensor."""
         for one, reader in self._joins():
             rank = self._prepared.type(name).rank
             axis = axis_from_front(reader.attribute("axis", 0), rank)
-            if one == name and axis == 0 and not reader.attribute("new_axis", 0):
+            if one == name and axis == along and not reader.attribute("new_axis", 0):
                 self._builder.instead(reader).op("Identity", flat, out=reader.outputs[0])
 
     def _choose(self, nodes: Nodes, condition: str, one: _Branch, other: _Branch) -> None:
@@ -255,7 +206,8 @@ class _Vectorized:
             conditions[-2:] = [before.op("And", *conditions[-2:])]
         return conditions[0]
 
-    def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[Tracer, list[str]]:
+    def _tracer(self, nodes: Nodes, trips: str) -> Tracer:
+        """Return a `Tracer` that knows the numbers of all iterations."""
         known = self._count
         if known is not None and known <= 4096:
             numbers, count = nodes.constant(range(known)), nodes.constant([known])
@@ -268,10 +220,18 @@ class _Vectorized:
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.op("Max", places, zero)
         body = Tracer(self._prepared, self._shapes, nodes, count, numbers, trips, self._is_portable)
-        self._give_iterations(body, numbers)
+        if body.rank(self._parts.iteration):
+            numbers = nodes.unsqueeze(numbers, 1)
+        body.values[self._parts.iteration] = Value(numbers, True)
+        return body
+
+    def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[Tracer, list[str]]:
+        body = self._tracer(nodes, trips)
+        going = nodes.constant(np.ones(self._shapes.types[self._parts.going_in].shape or (), bool), bool)
+        body.values[self._parts.going_in] = Value(going, False)
         states = States(self._loop, body, self._shapes)
-        states.follow(self._parts.initial, numbers)
-        final = states.final(self._parts.initial, trips, nodes.op("Sub", count, nodes.constant([1])))
+        states.follow(self._parts.initial, body.numbers)
+        final = states.final(self._parts.initial, trips, nodes.op("Sub", body.count, nodes.constant([1])))
         nplain = len(self._parts.scans) - len(self._lists)
         results = [*final, *(body.rows(name) for name in self._parts.scans[:nplain])]
         self._outputs = self._loop.outputs[: len(results)]
@@ -282,20 +242,13 @@ class _Vectorized:
                     rows, lengths = rows._replace(name=nodes.reverse(rows.name)), nodes.reverse(lengths)
                 shape = self._shapes.types[name].shape
                 results += [flat_of(nodes, rows.name, body.mask(lengths), shape), lengths]
-                self._ragged.append(j)
+                self._ragged[j] = 0
                 own = self._given.outputs[self._lists[j].k]
                 self._outputs += [self._builder.fresh(f"{own}/{word}") for word in ("flat", "lengths")]
             else:
                 results.append(body.rows(name))
                 self._outputs.append(self._loop.outputs[len(final) + nplain + j])
         return body, results
-
-    def _give_iterations(self, body: Tracer, numbers: str) -> None:
-        if body.rank(self._parts.iteration):
-            numbers = body.nodes.unsqueeze(numbers, 1)
-        body.values[self._parts.iteration] = Value(numbers, True)
-        going = body.nodes.constant(np.ones(self._shapes.types[self._parts.going_in].shape or (), bool), bool)
-        body.values[self._parts.going_in] = Value(going, False)
 
     def _nothing(self) -> tuple[Nodes, list[str]]:
         """Return the outputs of a loop without iterations."""
@@ -331,7 +284,7 @@ class _Vectorized:
                 continue
             state = again.outputs.index(called[self._given.outputs[one.k]])
             type_ = types[self._parts.scans[len(self._parts.scans) - len(self._lists) + j]]
-            results += flat_in_loop(nodes, again, state, one, type_.number, type_.shape)
+            results += flat_in_loop(nodes, again, state, one, type_.number, type_.shape, self._ragged[j])
         return nodes, results
 
 

@@ -10,6 +10,7 @@ move by one, those counted from the back stay:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from onnx import TensorProto
@@ -17,6 +18,7 @@ from onnx import TensorProto
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
+from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import Nodes
 from seqcore.onnx._thresholds import LONGEST_BRANCHES
 from seqcore.onnx._vmap.tracer import Tracer, Value
@@ -320,19 +322,9 @@ def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
     data = node.inputs[0]
     if axis != 0:
         raise declined(node, "cuts another length in each iteration")
-    if node.input(4) and body.integers(node, 4) != [1]:
-        raise declined(node, "cuts with a step")
     nodes = body.nodes
     total, zero = body.length(data, 0), nodes.constant(0)
-    bounds = []
-    for name in node.inputs[1:3]:
-        bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
-        if body.rank(name):
-            bound = nodes.squeeze(bound, 1)
-        back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
-        bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
-    starts, ends = bounds
-    lengths = nodes.op("Max", nodes.op("Sub", ends, starts), zero)
+    starts, lengths = starts_and_lengths(node, body, total)
     longest = body.longest(lengths)
     row = nodes.constant(1)
     for k in range(1, body.rank(data)):
@@ -351,6 +343,26 @@ def _cut(node: Node, body: Tracer, axis: int) -> list[Value]:
         first = nodes.op("Mul", nodes.op("Range", zero, body.number(), nodes.constant(1)), total)
         places = nodes.op("Add", places, nodes.unsqueeze(first, 1))
     return [Value(nodes.op("Gather", tensor, places, axis=0), True, lengths)]
+
+
+def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
+    """Return where a Slice starts in each iteration, and how long it is then: two vectors.
+
+    It cuts along one axis, which is `total` long.
+    """
+    if node.input(4) and body.integers(node, 4) != [1]:
+        raise declined(node, "cuts with a step")
+    nodes = body.nodes
+    zero = nodes.constant(0)
+    bounds = []
+    for name in node.inputs[1:3]:
+        bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
+        if body.rank(name):
+            bound = nodes.squeeze(bound, 1)
+        back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
+        bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
+    starts, ends = bounds
+    return starts, nodes.op("Max", nodes.op("Sub", ends, starts), zero)
 
 
 # Shapes
@@ -382,7 +394,7 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
     tensor, wanted = body.name(node.inputs[0]), body.same(node, 1)
     if not body.varies(node.inputs[0]):
         raise declined(node, "goes by another shape in each iteration")
-    fixed = body.integers(node, 1)
+    fixed = _without_rest(body.integers(node, 1), body.types[node.inputs[0]].shape)
     if fixed is None or -1 in fixed:
         body.fails_empty()
     if node.attribute("allowzero", 0) and (fixed is None or 0 in fixed):
@@ -391,6 +403,17 @@ def reshape(node: Node, body: Tracer) -> list[Value]:
         return body.vary([nodes.reshape(tensor, whole)])
     whole = nodes.join_axes([0], wanted) if fixed is None else nodes.constant([0, *fixed])
     return body.vary([nodes.op("Reshape", tensor, whole)])
+
+
+def _without_rest(wanted: list[int] | None, shape: Shape) -> list[int] | None:
+    """Return the shape that a Reshape wants, with a length in place of -1 if the tensor's shape tells."""
+    if wanted is None or wanted.count(-1) != 1 or 0 in wanted or shape is None:
+        return wanted
+    lengths = [length for length in shape if isinstance(length, int)]
+    others = -math.prod(wanted)
+    if len(lengths) < len(shape) or math.prod(lengths) % others:
+        return wanted
+    return [math.prod(lengths) // others if length == -1 else length for length in wanted]
 
 
 def flatten(node: Node, body: Tracer) -> list[Value]:

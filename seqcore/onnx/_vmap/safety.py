@@ -89,6 +89,12 @@ def _multiply(one: Sequence[Length], other: Sequence[Length]) -> bool:
     )
 
 
+def is_shape(node: Node, body: Tracer) -> bool:
+    """Return whether the first input is known to have no negative length."""
+    lengths = body.integers(node, 0)
+    return lengths is not None and min(lengths, default=0) >= 0
+
+
 # Whether a node runs without an iteration
 
 

@@ -269,30 +269,41 @@ def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
     return made
 
 
-def flat_of(nodes: Nodes, rows: str, mask: str, shape: Shape) -> str:
-    """Return the items of padded rows, of shape (n, longest, *rest), one behind the other."""
+def flat_of(nodes: Nodes, rows: str, mask: str, shape: Shape, axis: int = 0) -> str:
+    """Return the items of padded rows one behind the other, along an axis of the elements' shape.
+
+    Of the rows, that is the axis behind the first; it is as long as the longest.
+    """
     assert shape is not None
-    items = nodes.merge_first_axes(rows, shape[1:])
-    return nodes.op("Compress", items, nodes.op("Reshape", mask, nodes.constant([-1])), axis=0)
+    rank = len(shape)
+    rest = [length for k, length in enumerate(shape) if k != axis]
+    if axis:
+        order = [0, axis + 1, *(k + 1 for k in range(rank) if k != axis)]
+        rows = nodes.op("Transpose", rows, perm=order)
+    items = nodes.merge_first_axes(rows, rest)
+    flat = nodes.op("Compress", items, nodes.op("Reshape", mask, nodes.constant([-1])), axis=0)
+    return (
+        nodes.op("Transpose", flat, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank)]) if axis else flat
+    )
 
 
 def flat_in_loop(
-    nodes: Nodes, loop: Node, state: int, one: AppendedList, number: int, shape: Shape
+    nodes: Nodes, loop: Node, state: int, one: AppendedList, number: int, shape: Shape, axis: int = 0
 ) -> tuple[str, str]:
-    """Have a loop with a list give its items one behind the other, and their lengths.
+    """Have a loop with a list give its items one behind the other along an axis, and their lengths.
 
     The list starts with an element of length 0, so that there is something to join without an iteration.
     """
     assert shape is not None
     builder, body = nodes.builder, loop.body
     dtype = dtype_of(number)
-    rest = [length for length in shape[1:] if isinstance(length, int)]
-    if dtype is None or len(rest) < len(shape) - 1:
+    lengths_of_none = [0 if k == axis else length for k, length in enumerate(shape)]
+    if dtype is None or not all(isinstance(length, int) for length in lengths_of_none):
         raise Declined("gives elements of several lengths and unknown shapes")
     before, at_end = Nodes(builder, loop), Nodes(builder, loop)
-    empty = before.constant(np.zeros((0, *rest)), dtype)
+    empty = before.constant(np.zeros(lengths_of_none), dtype)
     loop.inputs[2 + state] = before.op("SequenceConstruct", empty)
-    length = at_end.length(one.element)
+    length = at_end.length(one.element, axis)
     body.nodes += at_end.nodes
     body.outputs.append(length)
     body.declared[length] = to_type_proto(tensor(7, ()), with_shape=True)
@@ -300,5 +311,5 @@ def flat_in_loop(
     loop.outputs.append(lengths)
     nodes.nodes[:0] = before.nodes
     lengths = nodes.reverse(lengths) if one.at_front else lengths
-    flat = nodes.op("ConcatFromSequence", loop.outputs[state], axis=0)
+    flat = nodes.op("ConcatFromSequence", loop.outputs[state], axis=axis)
     return flat, lengths

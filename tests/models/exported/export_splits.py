@@ -176,5 +176,44 @@ class GatedSplits(torch.nn.Module):
         return torch.stack(out), c
 
 
+@module
+class WindowAttention(torch.nn.Module):
+    """Attention within windows of an image's patches, whose ends `marks` has, as in Qwen-VL."""
+
+    def __init__(self):
+        super().__init__()
+        self.queries_keys_values = torch.nn.Linear(8, 24)
+
+    def forward(self, x, marks):
+        n = x.size(0)
+        q, k, v = self.queries_keys_values(x).view(1, n, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        sizes: list[int] = (marks[1:] - marks[:-1]).tolist()
+        keys, values = k.split(sizes, 2), v.split(sizes, 2)
+        out: list[Tensor] = []
+        for i, query in enumerate(q.split(sizes, 2)):
+            shares = torch.softmax(query @ keys[i].transpose(2, 3) / 2, -1)
+            out.append((shares @ values[i]).transpose(1, 2))
+        return torch.cat(out, 1).view(n, 8)
+
+
+@module
+class RepeatedPhonemes(torch.nn.Module):
+    """Each row as often as its duration says, as speech models stretch phonemes to frames."""
+
+    def forward(self, x, durations):
+        frames: list[Tensor] = []
+        for i in range(x.size(0)):
+            frames.append(x[i].unsqueeze(0).expand(int(durations[i]), -1))
+        return torch.cat(frames)
+
+
+@module
+class InterleavedRows(torch.nn.Module):
+    """The same by PyTorch's function, which exports a loop over splits into single rows."""
+
+    def forward(self, x, counts):
+        return torch.repeat_interleave(x, counts, 0)
+
+
 if __name__ == "__main__":
     main()

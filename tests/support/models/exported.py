@@ -151,6 +151,11 @@ def lengths(n, rng):
     return 3 + np.stack([steps, -steps], 1).reshape(-1)[:n] * (np.arange(n) < n // 2 * 2)
 
 
+def marks(n, rng):
+    """Where the parts of `lengths` begin, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(lengths(n, rng))]).astype(np.int64)
+
+
 x8 = {"x": floats(None, 8)}
 
 add("queues", "queue_delays", least=1, **x8)
@@ -215,6 +220,9 @@ add("splits", "split_block_norms", least=1, x=floats(-2, 4))
 add("splits", "chunk_heads", least=1, **x8)
 add("splits", "split_pairs", least=1, x=floats(None, 4), y=floats(None, 4))
 add("splits", "gated_splits", least=1, x=floats(None, 16), c=floats(4))
+add("splits", "window_attention", least=1, x=sentences(8), marks=marks)
+add("splits", "repeated_phonemes", least=1, x=floats(None, 8), durations=whole(None, below=5, least=1))
+add("splits", "interleaved_rows", least=1, x=floats(None, 8), counts=whole(None, below=5))
 
 add("lists", "list_means", least=1, parts=parts(4))
 add("lists", "list_to_list", parts=parts(4), x=floats(4))
