@@ -81,7 +81,7 @@ def after_five_runs(name):
 @pytest.mark.parametrize(("name", "are_short"), [("replay_memory", True), ("split_at_marks", False)])
 def test_long_loops(name, are_short):
     """Of 512 iterations: of the one, the lists stay short, of the other they get long."""
-    used = after_five_runs(name)
-    attempts = used._engines.compiled.tier("long")
+    compiled = after_five_runs(name)._engines.compiled
+    attempts = compiled.tier("long")
     assert (attempts.taken > 0, attempts.failures > 0) == (are_short, not are_short)
-    assert bool(built_steps(used._engines.compiled)) is not are_short
+    assert (compiled.tier("ragged").taken > 0 or bool(built_steps(compiled))) is not are_short

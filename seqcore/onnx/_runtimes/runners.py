@@ -146,9 +146,11 @@ def _loop_of_ours() -> Any:
             trips = None if trips is None else np.asarray(trips).item()
             going = not conditional or np.asarray(going).item()
             iteration, condition, *names = self.body.input_names
+            declared = next(one.g for one in self.onnx_node.attribute if one.name == "body")
+            axes = (1,) * len(declared.input[0].type.tensor_type.shape.dim)  # the number has rank 0 or 1
             iterations: list[Any] = []
             while going and (trips is None or len(iterations) < trips):
-                numbers = {iteration: np.array(len(iterations)), condition: np.array(True)}
+                numbers = {iteration: np.full(axes, len(iterations)), condition: np.array(True)}
                 values = (context or {}) | numbers | dict(zip(names, states, strict=True))
                 goes_on, *outputs = self._run_body(values, **rest)
                 states, scans = outputs[: len(names)], outputs[len(names) :]
@@ -157,9 +159,7 @@ def _loop_of_ours() -> Any:
                     going = np.asarray(goes_on).item()
             if iterations:
                 return *states, *map(np.stack, zip(*iterations, strict=True))
-            attributes = self.onnx_node.attribute
-            declared = next(one.g for one in attributes if one.name == "body").output
-            return *states, *map(_nothing, declared[1 + len(names) :])
+            return *states, *map(_nothing, declared.output[1 + len(names) :])
 
     return Loop
 

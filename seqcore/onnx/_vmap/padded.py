@@ -49,7 +49,9 @@ class PaddedLoop(VectorizedLoop):
         tracer = self._tracer(before, trips)
         lengths = self._lengths(tracer, {place[0]: makers[place[0]] for place in places if place})
         inside = Nodes(self._builder, self._loop)
-        loop, names = self._copy(trips)
+        # Runtimes give the number of an iteration the rank of how many there are.
+        rank = self._shapes.types[self._parts.iteration].rank
+        loop, names = self._copy(before.of_rank(trips, rank or 0, 0))
         inside.nodes.append(loop)
         stacks = parts_of(loop).stacked[-len(elements) :]
         results = loop.outputs[: -len(elements)]
