@@ -800,7 +800,7 @@ def reduction(how, label, dtype):
         means=LONG,
         most=2.2,
         of_ten=3.5,
-        reason="of five numbers the loop over an element's numbers is foretold wrongly each time",
+        reason="with five numbers in each element, the processor mispredicts the end of each loop over them",
     )
 
 
