@@ -194,7 +194,14 @@ class File:
 
     def _is_mapped(self, batch):
         """Return whether a batch is in the mapped file, rather than decompressed into memory."""
-        buffers = chain.from_iterable(column.buffers() for column in batch.columns)
+        try:
+            columns = batch.columns
+        except KeyError as error:  # of pyarrow, which has no class for the type
+            raise TypeError(
+                "it has a column of a type that pyarrow doesn't know, such as an interval of months: write "
+                "the file without it"
+            ) from error
+        buffers = chain.from_iterable(column.buffers() for column in columns)
         places = [buffer.address for buffer in buffers if buffer is not None and buffer.size]
         return all(_contains(self.memory, place) for place in places)
 
@@ -228,16 +235,11 @@ def _naming_errors(pa, path):
     try:
         yield
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
-    except KeyError as error:  # where pyarrow has no class for a type
-        raise ValueError(
-            f"{path} can't be read: it has a column of a type that pyarrow doesn't know, such as an interval "
-            "of months: write the file without it"
-        ) from error
+        raise ValueError(f"{path} can't be read: {_why(pa, path, error)}") from error
     except OSError as error:
         # Errors of pyarrow's own have no errno, and are about the content of the file.
         if error.errno is None:
-            raise ValueError(f"{path} can't be read: {_why(path, error)}") from error
+            raise ValueError(f"{path} can't be read: {_why(pa, path, error)}") from error
         if error.filename is None:
             error.filename = path
         raise
@@ -272,7 +274,7 @@ def _several(names):
     return f"it has {len(names)} columns ({', '.join(names[:20])}): pass the name of one as column="
 
 
-def _why(path, error):
+def _why(pa, path, error):
     """Return the reason why a file can't be read."""
     with naming(path), open(path, "rb") as file:
         beginning = file.read(len(_MAGIC))
@@ -284,8 +286,8 @@ def _why(path, error):
     if not beginning:
         return "it is empty"
     if beginning.startswith(_STREAM):
-        found_by_arrow = isinstance(error, OSError | EOFError) or type(error).__module__.startswith("pyarrow")
-        return "it is damaged or incomplete: " * found_by_arrow + shown_error(error)
+        is_arrows = isinstance(error, (pa.ArrowException, OSError))
+        return f"{'it is damaged or incomplete: ' if is_arrows else ''}{shown_error(error)}"
     if beginning != _MAGIC:
         is_text = all(byte in _TEXT for byte in beginning)
         text = ", but a text file such as CSV or JSON" if is_text else ""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from seqcore.core.arrow import array_capsule, stream_capsule
+from support.c_producers import Node, capsule_of, numbers
 from support.random_cases import run_seed
 from support.saved import pa, write_table
 from support.strategies import assert_holds
@@ -335,3 +336,17 @@ def test_the_column_at_fault_is_named(path, compression, column, message, stream
     with pytest.raises(ValueError, match=rf"columns\.arrow can't be read: {message}"):
         sq.load(path, column="bad")
     assert len(sq.load(path, column="a")) == 50
+
+
+def test_a_type_that_pyarrow_has_no_class_for(path):
+    months, good = (
+        Node("tiM", 2, [None, np.array([1, 2], np.int32)], name=b"m"),
+        numbers(np.arange(2), name=b"n"),
+    )
+    table = Node("+s", 2, [None], [good, months])
+    schema, array = capsule_of(table.schema), capsule_of(table.array)
+    batch = pa.RecordBatch._import_from_c_capsule(schema, array)
+    with pa.ipc.new_stream(path, batch.schema) as out:
+        out.write_batch(batch)
+    with pytest.raises(ValueError, match=r"columns\.arrow can't be read: .* pyarrow doesn't know, such as"):
+        sq.load(path)
