@@ -27,7 +27,9 @@ def repair(model: ModelProto, newest_opset: int) -> None:
     if model.ir_version:
         model.ir_version = min(max(model.ir_version, _OLDEST_IR), IR_VERSION)
     if model.opset_import:
-        imported = {_domain(one.domain) for one in model.opset_import}
+        for one in model.opset_import:
+            one.domain = _domain(one.domain)  # onnx 1.19 looks for the short name alone
+        imported = {one.domain for one in model.opset_import}
         # Operators that neither onnx nor onnxruntime has keep their fault.
         for domain in {_domain(domain) for domain, _ in operators_of(model)} - imported:
             if domain in ("", "com.microsoft"):
