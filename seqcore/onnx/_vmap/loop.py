@@ -80,9 +80,8 @@ class VectorizedLoop:
             raise Declined("gives values of a type that is not known, or that NumPy has not")
         self._count = self._parts.trip_count(prepared)
         self._outputs = list(self._loop.outputs)
-        self._ragged: dict[
-            int, int
-        ] = {}  # which of the lists have elements of several lengths → on which axis
+        # The lists with elements of several lengths, by their numbers: on which axis.
+        self._ragged: dict[int, int] = {}
 
     def _begin(self) -> tuple[Nodes, str]:
         """Return nodes before the loop, and the number of iterations as a scalar."""

@@ -101,11 +101,8 @@ class PaddedLoop(VectorizedLoop):
             axes: list[int | None] = []
             if node.is_op("Slice") and node.inputs[0] not in inside and node.input(3) and shape is not None:
                 named = self._prepared.constant(node.inputs[3])
-                axes = (
-                    []
-                    if named is None
-                    else [axis_from_front(int(one), len(shape)) for one in named.reshape(-1)]
-                )
+                if named is not None:
+                    axes = [axis_from_front(int(one), len(shape)) for one in named.reshape(-1)]
             elif node.is_op("Expand") and shape is not None and types[node.inputs[1]].shape == (len(shape),):
                 made = types[node.outputs[0]].shape or ()
                 axes = [axis for axis, length in enumerate(made) if length is None and shape[axis] == 1]
