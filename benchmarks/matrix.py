@@ -481,7 +481,6 @@ row(
     lambda d: d.of_arrays.pinned_nbytes,
     {"distinct arrays": lambda d: sum({id(one): one.nbytes for one in d.arrays}.values())},
     most=1.5,
-    of_ten=6.0,
     reason="the arrays behind the elements are found through their owners",
 )
 row(
