@@ -12,12 +12,9 @@ from seqcore.onnx._lists.accumulate import accumulate_lists
 from seqcore.onnx._lists.replace import ALL, OUTSIDE, VIEWS, replace_lists
 from seqcore.onnx._lowering.openvino import (
     cut_stacks_of_no_iteration,
-    drop_axes_of_conditions,
-    expand_last,
     give_conditions_nodes,
     keep_trips_from_negative,
     make_empty_constants,
-    take_known_branches,
 )
 from seqcore.onnx._lowering.portable import fold_constants, make_portable, oldest_opset
 from seqcore.onnx._lowering.unroll import WRITTEN_OUT, unroll_loops
@@ -28,7 +25,7 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import drop_aliases, pass_conditions_on, prune
+from seqcore.onnx._rewrite.prune import pass_conditions_on, prune
 from seqcore.onnx._vmap.vectorize import LoopNote, vectorize_loops
 
 
@@ -110,10 +107,7 @@ def lower_prepared(
     normal = given.model.copy()
     if target == "portable":
         normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
-    has_changed = packs and take_known_branches(normal, given)
-    has_changed |= pass_conditions_on(normal, given)
-    has_changed |= drop_aliases(normal, given.is_sequence)
-    has_changed |= prune(normal)
+    has_changed = pass_conditions_on(normal, given) | prune(normal)
     known = given.again(normal, is_same=not has_changed)
     unrolled: dict[str, str] = {}
     if is_fixed or unroll:
@@ -181,9 +175,7 @@ def _for_openvino(prepared: Prepared) -> Prepared:
     builder = Builder(model)
     keep_trips_from_negative(model, prepared, builder)
     cut_stacks_of_no_iteration(model, prepared, builder)
-    drop_axes_of_conditions(model, prepared, builder)
     give_conditions_nodes(model)
-    expand_last(model, prepared, builder)
     make_empty_constants(model)
     return prepared.again(model)
 
