@@ -168,7 +168,7 @@ class Reads(Operator):
     only_reads = True
 
     def run(self, node: Node) -> Callable[..., Any]:
-        """Return a function of the inputs' values, of which None is left out, that returns the output's."""
+        """Return a function that takes the values of the inputs and returns that of the output."""
         raise NotImplementedError(node.op_type)
 
     def step(self, entry: Entry, planner: Planner, in_loop: bool) -> Step | None:

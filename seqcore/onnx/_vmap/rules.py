@@ -110,7 +110,7 @@ def reduce_rows(node: Node, body: Tracer, tensor: str) -> list[str]:
             raise declined(node, "may reduce no axes")
         axes = range(rank)
         is_input = node.op_type == "ReduceSum" or body.opset >= 18
-    # Of a tensor without items, onnxruntime (1.31) leaves an axis as it is that is counted from the back.
+    # onnxruntime (1.31) doesn't reduce a negative axis of a tensor without items.
     axes = [place + 1 for place in places_of(node, axes, rank)]
     if is_input:
         return body.again(node, [tensor, body.nodes.constant(axes)])
