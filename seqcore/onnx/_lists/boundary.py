@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from onnx import TensorProto, TypeProto, helper
 
-from seqcore.onnx._lists.cuts import sum_of
+from seqcore.onnx._lists.cuts import sum_of, zeros
 from seqcore.onnx._lists.representations import has_no_zeros
 from seqcore.onnx._model.graph import Model, Node, fresh_name
 from seqcore.onnx._model.prepared import Prepared
@@ -102,7 +102,12 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
     # The declared shapes of input sequences are checked now, so more is known of others.
     known = given.again(model)
     for name in graph.outputs:
-        if name not in kept and (layout := _layout_of(known.type(name))) is not None:
+        type_ = known.type(name)
+        if type_.shape == NEVER:
+            # There never is an element: what the model declares tells which tensors are wanted.
+            fixed = from_type_proto(graph.declared.get(name, TypeProto())).shape
+            type_ = type_._replace(shape=(None,) if fixed is None else fixed)
+        if name not in kept and (layout := _layout_of(type_)) is not None:
             outputs[name] = _name_tensors(model, name, layout, taken)
             nodes = Nodes(builder, Node("", [], [], name))
             nodes.ops(TO_TENSORS, [name], outputs[name], **layout.attributes())
@@ -114,7 +119,7 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
 
 
 def _layout_of(type_: Type) -> Layout | None:
-    if type_.kind != SEQUENCE or not type_.number or type_.shape in (None, NEVER):
+    if type_.kind != SEQUENCE or not type_.number or type_.shape is None:
         return None
     return Layout(type_.number, tuple(n if isinstance(n, int) else None for n in type_.shape))
 
@@ -148,6 +153,13 @@ def _nodes_in(builder: Builder, name: str, tensors: list[str], layout: Layout) -
         rows = nodes.op("Reshape", nodes.bound(values, zero), nodes.constant([-1, *layout.shape]))
         nodes.op("SplitToSequence", rows, axis=0, keepdims=0, out=name)
     return nodes.nodes
+
+
+def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> None:
+    """Make the tensors of a sequence that has no element, ever, if it can be made: `count` is then 0."""
+    for (number, shape), out in zip(layout.types(), outs, strict=True):
+        behind = [[length or 0 for length in shape[1:]]] if shape[1:] else []
+        zeros(nodes, number, nodes.join_axes(count, *behind), out)
 
 
 def give_rows(nodes: Nodes, rows: str, layout: Layout, outs: list[str]) -> None:

@@ -37,8 +37,10 @@ from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
 def pack_as(name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder) -> Packed:
     """Return as what a list goes on, whose elements have in common what is known of their shape."""
-    if are_rows(shape) or shape == NEVER:
-        return Rows(name, element_type, () if shape == NEVER else shape, prepared, builder)
+    if shape == NEVER:
+        return Nothing(name, element_type, (), prepared, builder)
+    if are_rows(shape):
+        return Rows(name, element_type, shape, prepared, builder)
     return Numbers(name, element_type, shape, builder)
 
 
@@ -209,6 +211,22 @@ class Rows(Stack, Packed):
             nodes.reshape(values, shape, self.tensor)
         else:
             nodes.op("Identity", stacked, out=self.tensor)
+
+
+class Nothing(Rows):
+    """No element, ever: of whatever rank one would be, to pick it is an error, and so is a join."""
+
+    def why_not_join(self, axis, stacks, prepared):
+        return ""
+
+    def at(self, nodes, position, out):
+        # The check always fails. Of how many axes the result would be, no runtime knows without it.
+        zero = nodes.fail_if(nodes.op("Less", self.count_of(nodes), nodes.constant([1])))
+        shape = head(nodes, nodes.constant([1, 1]), zero)
+        return nodes.op("Reshape", self.tensor, shape, out=out)
+
+    def join(self, nodes, axis, stacks, out):
+        self.at(nodes, None, out)
 
 
 class Numbers(Packed):

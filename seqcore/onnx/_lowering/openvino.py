@@ -126,3 +126,12 @@ def cut_stacks_of_no_iteration(model: Model, prepared: Prepared, builder: Builde
             node.outputs[k] = builder.fresh(f"{name}/stack")
             nodes.slice(node.outputs[k], nodes.constant([0]), end, 0, out=name)
     builder.apply()
+
+
+def drop_axes_of_conditions(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let an If go by a condition of one axis at most: OpenVINO (2026.4) takes no others."""
+    for node in model.graph.all_nodes():
+        if node.is_op("If") and (prepared.type(node.inputs[0]).rank or 0) > 1:
+            nodes = builder.before(node)
+            node.inputs[0] = nodes.op("Reshape", node.inputs[0], nodes.constant([1]))
+    builder.apply()

@@ -12,9 +12,11 @@ from seqcore.onnx._lists.accumulate import accumulate_lists
 from seqcore.onnx._lists.replace import ALL, OUTSIDE, VIEWS, replace_lists
 from seqcore.onnx._lowering.openvino import (
     cut_stacks_of_no_iteration,
+    drop_axes_of_conditions,
     give_conditions_nodes,
     keep_trips_from_negative,
     make_empty_constants,
+    take_known_branches,
 )
 from seqcore.onnx._lowering.portable import fold_constants, make_portable, oldest_opset
 from seqcore.onnx._lowering.unroll import WRITTEN_OUT, unroll_loops
@@ -107,7 +109,9 @@ def lower_prepared(
     normal = given.model.copy()
     if target == "portable":
         normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
-    has_changed = pass_conditions_on(normal, given) | prune(normal)
+    has_changed = packs and take_known_branches(normal, given)
+    has_changed |= pass_conditions_on(normal, given)
+    has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
     unrolled: dict[str, str] = {}
     if is_fixed or unroll:
@@ -175,6 +179,7 @@ def _for_openvino(prepared: Prepared) -> Prepared:
     builder = Builder(model)
     keep_trips_from_negative(model, prepared, builder)
     cut_stacks_of_no_iteration(model, prepared, builder)
+    drop_axes_of_conditions(model, prepared, builder)
     give_conditions_nodes(model)
     make_empty_constants(model)
     return prepared.again(model)

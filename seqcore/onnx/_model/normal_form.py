@@ -213,6 +213,20 @@ def settle_conditions(model: Model) -> None:
             body = node.body
             if body.outputs[0] in true or (trips and not condition) or _is_handed_on(body):
                 body.outputs[0] = body.inputs[1]
+            _settle_inner_conditions(model, body)
+
+
+def _settle_inner_conditions(model: Model, body: Graph) -> None:
+    """Have the loops in a loop's body begin under no condition, where that is the outer one's.
+
+    In an iteration it holds.
+    """
+    inner = [node for node in body.all_nodes() if node.is_op("Loop") and node.input(1) == body.inputs[1]]
+    if inner:
+        name = fresh_name("seqcore/true", model.names())
+        model.constants[name] = to_tensor_proto(np.array(True), name)
+        for node in inner:
+            node.inputs[1] = name
 
 
 def _is_handed_on(body):

@@ -10,10 +10,11 @@ from seqcore.onnx._lists.boundary import (
     FROM_EXTENTS,
     TO_TENSORS,
     Layout,
+    give_nothing,
     give_numbers,
     give_rows,
 )
-from seqcore.onnx._lists.packed import Numbers, Packed
+from seqcore.onnx._lists.packed import Nothing, Numbers, Packed
 from seqcore.onnx._model.record import Declined, Reads, register
 from seqcore.onnx._model.types import SEQUENCE, Type, tensor
 
@@ -69,7 +70,9 @@ class ToTensors(Reads):
     def lower(self, node, forms, nodes, prepared, is_read):
         form = forms[node.inputs[0]]
         layout = _layout(node, prepared.type(node.inputs[0]))
-        if isinstance(form, Numbers):
+        if isinstance(form, Nothing):
+            give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
+        elif isinstance(form, Numbers):
             values, extents = form.parts
             give_numbers(nodes, values, extents, layout, node.outputs)
         else:

@@ -217,7 +217,7 @@ class VectorizedLoop:
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.op("Max", places, zero)
-        body = Tracer(self._prepared, self._shapes, nodes, count, numbers, trips, self._is_portable)
+        body = Tracer(self._prepared, self._shapes, nodes, count, self._is_portable)
         if body.rank(self._parts.iteration):
             numbers = nodes.unsqueeze(numbers, 1)
         body.values[self._parts.iteration] = Value(numbers, True)

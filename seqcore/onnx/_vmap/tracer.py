@@ -97,10 +97,6 @@ class Tracer:
         The emitter.
     count : str
         The trip count, as a tensor of shape [1].
-    numbers : str
-        The numbers of the iterations, a vector.
-    trips : str
-        The same as a scalar, where the iterations are all of the loop's, in order; else "".
     is_portable : bool, optional
         If True, other runtimes than onnxruntime run it too.
 
@@ -132,13 +128,10 @@ class Tracer:
         shapes: LoopShapes,
         nodes: Nodes,
         count: str,
-        numbers: str,
-        trips: str = "",
         is_portable: bool = False,
     ) -> None:
         self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
-        self.count, self.trips, self.is_portable = count, trips, is_portable
-        self.numbers = numbers
+        self.count, self.is_portable = count, is_portable
         self.opset = prepared.model.opset
         self.values: dict[str, Value] = {}
         self.may_fail_empty = False
