@@ -48,8 +48,6 @@ MOST_ADDITIONS = 32
 FARTHEST = 16
 # A Split makes so many pieces in the time of a few Gathers, though not all may be read.
 MOST_AT_ONCE_PIECES = 16
-# So many numbers, 16 KB, are copied as quickly as a list of tensors.
-MOST_STACKED = 4096
 # So many elements are as many states of a loop.
 MOST_CARRIED = 16
 

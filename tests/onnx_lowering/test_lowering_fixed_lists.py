@@ -26,13 +26,6 @@ pytestmark = pytest.mark.mostly_slow(5)
 class TestFixedLists:
     """Lists that have as many elements after a round as before."""
 
-    def test_read_at_positions_of_the_run(self):
-        body = """j = Mod(i, two) h = SequenceAt(s, j) q = Gather(x, i) e = Add(h, q)
-            t0 = SequenceErase(s, zero) t = SequenceInsert(t0, e)"""
-        check(
-            loop(body, f"{STACK} z = SequenceAt(l, p)", TWO, "float[A, B] y, float[C] z"), feeds(-3, -1, 0, 1)
-        )
-
     def test_edits_at_positions_of_the_run_stay(self):
         body = "j = Mod(i, two) q = Gather(x, i) t0 = SequenceErase(s, j) t = SequenceInsert(t0, q, j)"
         check(loop(body, start=TWO), feeds(), gone=False)

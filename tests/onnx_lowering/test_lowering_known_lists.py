@@ -52,7 +52,7 @@ class TestLists:
             ("", ", far", "y = SequenceAt(u, o)", "position 3 at 'u' is out of range for 3 elements"),
             ("p", "", "y = SequenceAt(u, o)", "where 't' edits is known only at run time"),
             ("", "", "y = SequenceAt(u, far)", "position 3 at 'y' is out of range for its 2 elements"),
-            ("", "", "y = SequenceAt(t, p)", "their shapes aren't known|their shapes differ"),
+            ("", "", "y = SequenceAt(t, p)", "where is known only at run time"),
             (
                 "",
                 "",

@@ -49,26 +49,6 @@ class TestElements:
         result, _ = quick(text, *feeds)
         assert (left_in(result) == []) is (more <= 0)
 
-    @pytest.mark.parametrize(("width", "goes"), [(1024, True), (1025, False)])
-    def test_a_stack_in_each_round(self, width, goes):
-        """Four elements of 1024 numbers."""
-        assert elements.MOST_STACKED == 4 * 1024
-        text = f"""g (float[{width}] x, int64 n, int64 p) => (float[{width}] y) <bool yes = {{1}}> {{
-            y = Loop(n, yes, x) <body = b (int64 i, bool c, float[{width}] r)
-                                    => (bool c2, float[{width}] r2) {{
-                c2 = Identity(c) a = Neg(r) s = SequenceConstruct(r, a, x, a) r2 = SequenceAt(s, p)
-            }}>
-        }}"""
-        feeds = [{"x": rows(1, width)[0], "n": np.array(3), "p": np.array(p)} for p in (0, 3, -1)]
-        result, notes = quick(text, *feeds)
-        assert (left_in(result) == []) is goes, notes
-        # Before the loop it is made once, whatever its size.
-        outside = f"""g (float[{width}] x, int64 p) => (float[{width}] y) {{
-            a = Neg(x) s = SequenceConstruct(x, a, x, a) y = SequenceAt(s, p)
-        }}"""
-        result, _ = quick(outside, *({name: feed[name] for name in "xp"} for feed in feeds))
-        assert left_in(result) == []
-
 
 class TestPieces:
     def cut(self, count, picked):

@@ -57,7 +57,7 @@ class TestMaps:
         if left is None:
             assert "SequenceMap" in left_in(result)
             reasons = [str(note) for note in notes if note.value == "p"]
-            assert any("maps over 'x0', which stays" in reason for reason in reasons), reasons
+            assert any("maps over 's', which stays" in reason for reason in reasons), reasons
         else:
             assert left_in(result) == left
         x0 = {"x0": list(rows(2))} if "x0" in new else {}

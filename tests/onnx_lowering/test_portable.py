@@ -7,7 +7,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
-from support.models.lowering import assert_same, check, left_in, lowered, ops, outcome, parse, rows, session
+from support.models.lowering import check, left_in, lowered, ops, outcome, parse, rows, session
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -139,48 +139,6 @@ def test_empty_integers_that_are_no_shape(opset):
         core.read_model(lowered(parse(text, opset), target=OPENVINO).SerializeToString()), "CPU"
     )
     assert [used(feed)[0].shape for feed in feeds] == [(0,), (1,), (0,), (3,)]
-
-
-@pytest.mark.parametrize("opset", [14, 17])
-@pytest.mark.parametrize(
-    ("filling", "is_moved"),
-    [
-        ("z = ConstantOfShape<value = int64[1] {2}>(shape) w = Add(z, m) v = Neg(w)", True),
-        ("z = ConstantOfShape<value = int64[1] {2}>(shape) u = Mul(z, m) w = Sub(m, z) v = Add(w, u)", True),
-        ("z = Expand(m, shape) w = Greater(z, two) v = Cast<to = 7>(w)", True),
-        # An error where there are no numbers, of other shapes, of several numbers, of as many in each run.
-        ("z = ConstantOfShape<value = int64[1] {2}>(shape) v = Div(z, m)", False),
-        ("z = ConstantOfShape<value = int64[1] {2}>(less) v = Add(z, m)", False),
-        ("z = ConstantOfShape<value = int64[1] {2}>(shape) v = Add(z, x)", False),
-        ("z = ConstantOfShape<value = int64[1] {2}>(four) u = Add(z, m) v = Concat<axis = 0>(u, x)", False),
-    ],
-)
-def test_a_number_that_fills_a_shape(filling, is_moved, opset):
-    """PyTorch exports `torch.zeros_like(x) + c` so; of an empty x OpenVINO made one number."""
-    text = f"""g (int64[N] x, int64 m) => (int64[A] v, int64 y)
-    <int64[1] four = {{4}}, int64[1] one = {{1}}, int64 two = {{2}}> {{
-        shape = Shape(x)
-        less = Sub(shape, one)
-        {filling}
-        both = Concat<axis = 0>(x, one)
-        s = SplitToSequence<keepdims = 0>(both)
-        y = SequenceAt(s, m)
-    }}"""
-    model = parse(text, opset)
-    result = lowered(model, target=OPENVINO)
-    maker = next(node for node in result.graph.node if "v" in node.output)
-    assert (maker.op_type == "Expand") == is_moved
-    before, after = session(model), session(result)
-    feeds = [{"x": np.arange(n), "m": np.array(m)} for n in (3, 1, 0) for m in (-1, 1, 4)]
-    outcomes = [outcome(before, feed) for feed in feeds]
-    for feed, one in zip(feeds, outcomes, strict=True):
-        assert_same(one, outcome(after, feed))
-    if is_moved:
-        core = pytest.importorskip("openvino").Core()
-        used = core.compile_model(core.read_model(result.SerializeToString()), "CPU")
-        for feed, one in zip(feeds, outcomes, strict=True):
-            if one is not None:
-                np.testing.assert_array_equal(used(feed)[0], one[0])
 
 
 # Rows of a list, as often as an inner loop says.

@@ -121,21 +121,7 @@ class TestDivision:
 
 
 class TestAxesOfLength0:
-    """A Reshape that puts axes together and apart again."""
-
-    @pytest.mark.parametrize("opset", [14, 17])
-    @pytest.mark.parametrize("axis", [0, 1, 2, -2, 3])
-    def test_flat(self, opset, axis):
-        body = f"r = Gather(s, i) z = Flatten<axis = {axis}>(r)"
-        text = loop(body, "float[B, C] z", ", float[N, P, Q, R] s", "float[A, B, C] y")
-        shapes = [(3, 2, 5, 4), (3, 0, 5, 4), (3, 2, 0, 4), (3, 2, 5, 0)]
-        feeds = [{"x": rows(3, 4), "n": n, "s": rows(*one)} for n in (0, 2, 4) for one in shapes]
-        check(text, feeds, opset, gone=axis != 2)
-
-    @pytest.mark.parametrize("shape", [(3, 2), (3, 0)])
-    def test_flat_of_one_axis(self, shape):
-        text = loop("r = Gather(s, i) z = Flatten(r)", "float[B, C] z", ", float[N, P] s", "float[A, B, C] y")
-        check(text, [{"x": rows(3, 4), "n": n, "s": rows(*shape)} for n in (0, 2, 4)])
+    """A Reshape that joins axes and divides them again."""
 
     @pytest.mark.parametrize("opset", [14, 17])
     def test_no_samples(self, opset):
@@ -191,14 +177,6 @@ def test_lists_of_two_types_of_which_one_has_several_lengths():
         assert_same(outcome(session(model), feed), outcome(session(result), feed))
 
 
-def test_a_count_that_wraps_around():
-    states = ", start", "uint64 k", ", uint64 k0", ", uint64 k1"
-    body = "k1 = Add(k0, most) z = Gather(x, i)"
-    text = loop(body, "float[K] z", ", uint64 start", "float[A, K] y", states=states)
-    text = text.replace("<bool", f"<uint64 most = {{{(1 << 64) - 1}}}, bool")
-    check(text, [{"x": rows(3, 4), "n": n, "start": np.uint64(2)} for n in (0, 1, 3)])
-
-
 class TestSizes:
     """All at once, iterations must not take much more than what comes in and out."""
 
@@ -216,13 +194,6 @@ class TestSizes:
         text = loop(body, "float z", ", float[B] b, int64[2] shape, int64[1] p", "float[A] y")
         feeds = [{"x": rows(3, 4), "n": 2, "b": rows(5), "shape": [4, 1], "p": [3]}]
         check(text, feeds, gone=False)
-
-    def test_what_is_the_same_for_all_is_not_copied(self):
-        ins, out = ", float[B] b, int64[N, S] s", "float[A, S] y"
-        text = loop("at = Gather(s, i) z = GatherElements(b, at)", "float[S] z", ins, out)
-        at = [[0, 4], [-5, 1], [3, 3], [0, 5]]
-        feeds = [{"x": rows(3, 4), "n": n, "b": rows(5), "s": at} for n in (0, 1, 3, 4)]
-        assert "Expand" not in ops(check(text, feeds))
 
     @pytest.mark.parametrize("make", ["h = Unsqueeze(part, one) v = Mul(h, w)", "v = MatMul(part2, w)"])
     def test_what_is_made_of_several_lengths(self, make):

@@ -119,17 +119,10 @@ class TestLists:
         for feed in feeds_of_parts(["several", "some empty"], (2, 5), w="float[12, 3]"):
             assert outcome(running, feed) is None
 
-    def test_counted_on_the_way(self):
-        code = f"{PART} c0 = SequenceLength(s) c1 = Cast<to = 1>(c0) e = Mul(p, c1)"
-        after = "y = ConcatFromSequence<axis = 0>(l)"
-        text = appending(code, after, "float[A, 3] y", "float[?, 3]", **ENDS, w="float[12, 3]")
-        check_list(text, feeds_of_parts(w="float[12, 3]"))
 
+class TestPosition:
+    """An insert at the number of its iteration is an append."""
 
-class TestFront:
-    """An insert at the front of each iteration is an append, read backwards; at its number an append."""
-
-    @pytest.mark.parametrize("position", ["front", "i", "length"])
     @pytest.mark.parametrize("is_small", [False, True])
     @pytest.mark.parametrize(
         ("after", "out"),
@@ -140,11 +133,9 @@ class TestFront:
             ("y = Identity(l)", "seq(float[?, 3]) y"),
         ],
     )
-    def test_of_several_lengths(self, after, out, is_small, position, request):
+    def test_of_several_lengths(self, after, out, is_small, request):
         if is_small:
             request.getfixturevalue("small")
         text = appending(f"{PART} e = Neg(p)", after, out, "float[?, 3]", **ENDS, w="float[12, 3]")
-        text = text.replace("SequenceInsert(s, e)", f"SequenceInsert(s, e, {position})")
-        text = text.replace("t = Sequence", "length = SequenceLength(s) t = Sequence")
-        text = text.replace("bool yes = {1}", "bool yes = {1}, int64 front = {0}")
+        text = text.replace("SequenceInsert(s, e)", "SequenceInsert(s, e, i)")
         check_list(text, feeds_of_parts(w="float[12, 3]"))

@@ -35,7 +35,7 @@ WITH_RULE = sorted(
 
 # Why a loop of these nodes may go iteration by iteration.
 MAY_STAY = re.compile(
-    "works on strings|goes by another '|only a run tells|is not known|flattens in the middle"
+    "works on strings|goes by another '|only a run tells|is not known"
     "|without axes where one is wanted|may reduce no axes"
 )
 

@@ -109,8 +109,9 @@ class TestShapes:
         _, outcomes = check_at_once(text, feeds)
         assert [one is not None for one in outcomes[:4]] == [True, True, True, False]
 
-    def test_flatten_in_the_middle(self):
-        no_rule("e = Flatten<axis = 2>(a)", "float[6, 4]", "flattens in the middle at Flatten 'e'", x=CUBE)
+    @pytest.mark.parametrize(("axis", "out"), [(0, "1, 24"), (1, "2, 12"), (-1, "6, 4"), (3, "24, 1")])
+    def test_flatten(self, axis, out):
+        check_at_once(body(f"e = Flatten<axis = {axis}>(a)", f"float[{out}]", x=CUBE), feeds_for(x=CUBE))
 
     def test_pad_of_axes(self):
         no_rule(

@@ -201,23 +201,17 @@ class _Accumulated:
         """Return what iterations put to an end as one tensor, in its order; "" for nothing."""
         if not stacks:
             return ""
-        stack = self._interleaved(nodes, stacks)
+        stack = self._interleaved(nodes, stacks, self.shape)
         if masks:
-            stack = nodes.op("Compress", stack, self._interleaved(nodes, masks, is_flat=True), axis=0)
+            stack = nodes.op("Compress", stack, self._interleaved(nodes, masks, ()), axis=0)
         return stack
 
-    def _interleaved(self, nodes: Nodes, stacks: list[str], is_flat: bool = False) -> str:
+    def _interleaved(self, nodes: Nodes, stacks: list[str], shape: Shape) -> str:
         """Return several scan outputs as one: iteration by iteration."""
         if len(stacks) == 1:
             return stacks[0]
         rows = nodes.op("Concat", *(nodes.unsqueeze(stack, 1) for stack in stacks), axis=1)
-        if is_flat:
-            return nodes.op("Reshape", rows, nodes.constant([-1]))
-        shape = nodes.op("Shape", stacks[0])
-        first, second, rank = (nodes.constant([k]) for k in (0, 1, len(self.shape or ()) + 1))
-        total = nodes.op("Mul", nodes.slice(shape, first, second, 0), nodes.constant([len(stacks)]))
-        whole = nodes.join_axes(total, nodes.slice(shape, second, rank, 0))
-        return nodes.reshape(rows, whole)
+        return nodes.merge_first_axes(rows, shape)
 
     def _is_filled(self, builder: Builder) -> bool:
         """Return whether there is an element for sure, once the loop fails where a join of none would."""

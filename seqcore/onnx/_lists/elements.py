@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from seqcore.onnx._lists.representations import Representation, Stack
+from seqcore.onnx._lists.representations import Representation
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import SEQUENCE, Length, Shape
 from seqcore.onnx._rewrite.emit import Builder
-from seqcore.onnx._thresholds import MOST_CARRIED, MOST_STACKED
+from seqcore.onnx._thresholds import MOST_CARRIED
 
 
 class Elements(Representation):
@@ -57,8 +56,6 @@ class Elements(Representation):
             start, stop, new = edit
             self.count = (source.count or 0) + start - stop + len(new)
             self._own, self.is_static = source._own, source.is_static
-        self._stack: Stack | None = None
-        self._needs_stack = False
 
     @functools.cached_property
     def parts(self) -> list[str]:
@@ -82,39 +79,8 @@ class Elements(Representation):
     def restore(self, nodes, out):
         nodes.op("SequenceConstruct", *self.parts, out=out)
 
-    def plan(self, name, prepared, read):
-        self._needs_stack = any(
-            node is not None
-            and node.is_op("SequenceAt")
-            and position_of(prepared, node.inputs[1]).value is None
-            for node, _ in prepared.readers[name]
-        )
-
-    def prepare(self, nodes):
-        """Stack the elements where they are picked at positions that only a run knows."""
-        if self._needs_stack:
-            rows = [nodes.unsqueeze(name, 0) for name in self.parts]
-            self._stack = Stack(nodes.op("Concat", *rows, axis=0), self.element_type, self._shapes[0])
-
-    def why_not_at(self, node, position, prepared):
-        if position.value is None:
-            if not self.count:
-                return "there is none"
-            shape = self._shapes[0]
-            if self.element_type == TensorProto.UNDEFINED or shape is None or None in shape:
-                return "where is known only at run time, and their shapes aren't known"
-            if any(other != shape for other in self._shapes):
-                return "where is known only at run time, and their shapes differ"
-            if self._is_stacked_often(shape):
-                return "where is known only at run time, and each iteration would copy them all"
-        return ""
-
-    def _is_stacked_often(self, shape: tuple[Length, ...]) -> bool:
-        """Return whether each iteration of a loop makes a stack of them that costs more than it saves."""
-        _, graph = self._prepared.producers.get(self._name, (None, None))
-        numbers = [n for n in shape if isinstance(n, int)]
-        is_small = len(numbers) == len(shape) and math.prod(numbers) * len(self.parts) <= MOST_STACKED
-        return graph is not self._prepared.model.graph and not is_small
+    def why_not_at(self, position):
+        return "where is known only at run time" if position.value is None else ""
 
     def why_not_join(self, axis, stacks, prepared):
         ranks = {None if shape is None else len(shape) for shape in self._shapes}
@@ -144,8 +110,6 @@ class Elements(Representation):
         return "no more than the shape of that is read, and their shapes aren't known"
 
     def at(self, nodes, position, out):
-        if position.value is None and self._stack is not None:
-            return self._stack.at(nodes, position, out)
         return nodes.op("Identity", self.parts[position.value], out=out)
 
     def length(self, nodes, out):
@@ -194,12 +158,6 @@ def edited(
         at = position + n if position < 0 else position
         edit = at, at + (not inserts), node.inputs[1:2] if inserts else []
     return Elements(prepared, node.outputs[0], source=source, edit=edit)
-
-
-def is_edited_too(node: Node, forms: Mapping[str, Representation]) -> bool:
-    """Return whether an edit, or what passes a list on, has representations of both lists, or needs one."""
-    form = forms.get(node.outputs[0])
-    return form is not None and (form.is_static or node.inputs[0] in forms)
 
 
 def carried_lists(node: Node, prepared: Prepared, builder: Builder) -> dict[str, Elements]:

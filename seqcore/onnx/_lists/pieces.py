@@ -166,14 +166,6 @@ class UnitPieces(Pieces):
             return None
         return [1] * self.count
 
-    def plan(self, name, prepared, read):
-        super().plan(name, prepared, read)
-        # In a loop each node counts: there the positions are taken as they are.
-        self._in_loops = self.keepdims and any(
-            node is not None and node.is_op("SequenceAt") and place is not self.graph
-            for node, place in prepared.readers[name]
-        )
-
     def is_sound(self):
         return not self._ones
 
@@ -192,9 +184,6 @@ class UnitPieces(Pieces):
         if self.element_type == TensorProto.STRING:
             total = nodes.length(self.tensor, self.axis)
             self._starts = nodes.op("Range", nodes.constant(0), total, nodes.constant(1))
-        elif self._in_loops:
-            # Gather then takes the first of two axes: the one that is left is of length 1.
-            self._rows = nodes.unsqueeze(self.tensor, self.axis + (self.axis >= 0))
 
     def _take(self, nodes, piece, out):
         if self.keepdims:
@@ -208,9 +197,6 @@ class UnitPieces(Pieces):
             end = nodes.op("Add", start, nodes.constant(1))
             piece = nodes.slice(self.tensor, start, end, self.axis, out=out if self.keepdims else "")
             return piece if self.keepdims else nodes.squeeze(piece, self.axis, out=out)
-        if self._in_loops:
-            axis = self.axis - (self.axis < 0)
-            return nodes.op("Gather", self._rows, nodes.position(position, 0), axis=axis, out=out)
         # Positions of shape [1] leave an axis of length 1 in place of the one that they pick from.
         rank = 1 if self.keepdims else 0
         return nodes.op("Gather", self.tensor, nodes.position(position, rank), axis=self.axis, out=out)
@@ -273,24 +259,12 @@ class _Cut(Pieces):
     def _starts_and_ends(self, nodes) -> Any:
         raise NotImplementedError
 
-    def plan(self, name, prepared, read):
-        super().plan(name, prepared, read)
-        self._is_even = (
-            self.element_type != TensorProto.STRING
-            and self.rank is not None
-            and self._one_length() is not None
-        )
-
     def _prepare(self, nodes):
-        if self._is_even:
-            self._blocks = self._cut_axis(nodes)
         starts, ends = self._starts_and_ends(nodes)
         self._starts = starts
         self._tables = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
 
     def _pick(self, nodes, position, out):
-        if self._is_even:
-            return nodes.op("Gather", self._blocks, nodes.position(position, 0), axis=self.axis, out=out)
         # The tables have rows of one number, so that a position need not become one of shape [1].
         at = nodes.position(position, 0)
         start, end = (nodes.op("Gather", table, at, axis=0) for table in self._tables)
@@ -314,7 +288,10 @@ class _Cut(Pieces):
         return Stack("", self.element_type, tuple(shape), is_filled=True)
 
     def stacked(self, nodes):
-        return self._to_front(nodes, self._cut_axis(nodes), self.axis, self.rank + 1)
+        before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
+        parts = [*before, [self.count, self._one_length()], *behind]
+        cut = nodes.reshape(self.tensor, nodes.join_axes(*parts))
+        return self._to_front(nodes, cut, self.axis, self.rank + 1)
 
     def in_line(self, nodes):
         starts, ends = self._starts_and_ends(nodes)
@@ -334,12 +311,6 @@ class _Cut(Pieces):
             )
             flat = nodes.op("ScatterElements", flat, flat_places(nodes, lengths, outer, inner), flat, axis=0)
         return flat, lengths
-
-    def _cut_axis(self, nodes):
-        """Return the tensor with two axes in place of the one that is split: the pieces, and their length."""
-        before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
-        parts = [*before, [self.count, self._one_length()], *behind]
-        return nodes.reshape(self.tensor, nodes.join_axes(*parts))
 
 
 class EqualPieces(_Cut):

@@ -16,7 +16,6 @@ from typing import Any
 
 from onnx import TensorProto, TypeProto
 
-from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import Position
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
@@ -83,7 +82,7 @@ class Representation:
 
     # Why an element, the number of them or a join can't be had; "" where it can.
 
-    def why_not_at(self, node: Node, position: Position, prepared: Prepared) -> str:
+    def why_not_at(self, position: Position) -> str:
         return ""
 
     def why_not_join(self, axis: int, stacks: bool, prepared: Prepared) -> str:

@@ -6,15 +6,12 @@ import math
 
 from onnx import TensorProto
 
-from seqcore.onnx._lists.cuts import EXPANDED, make_empty
+from seqcore.onnx._lists.cuts import make_empty
 from seqcore.onnx._model.graph import Model, Node, rename
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import record_of
-from seqcore.onnx._model.tensors import dtype_of, from_tensor_proto
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
-from seqcore.onnx._rewrite.prune import prune
 
 
 def take_known_branches(model: Model, prepared: Prepared) -> bool:
@@ -138,62 +135,3 @@ def drop_axes_of_conditions(model: Model, prepared: Prepared, builder: Builder) 
             nodes = builder.before(node)
             node.inputs[0] = nodes.op("Reshape", node.inputs[0], nodes.constant([1]))
     builder.apply()
-
-
-def expand_last(model: Model, prepared: Prepared, builder: Builder) -> None:
-    """Let one number that is expanded to a shape, and then computed with, be computed with first.
-
-    PyTorch exports `torch.zeros_like(x) + c` so. Where x is empty, OpenVINO (2026.4) makes one number of it.
-
-    z = ConstantOfShape <value = 0> (s); y = Add (z, c)    ──▶    w = Add (0, c); y = Expand (w, s)
-    """
-    expanded: dict[str, tuple[str, str]] = {}  # values → the number, and the shape
-    for node in list(model.graph.all_nodes()):
-        shape, numbers = "", []
-        if node.is_op("ConstantOfShape", "Expand") and _is_any_shape(node.inputs[-1], prepared):
-            number = _number_expanded(node, prepared, builder)
-            if number:
-                expanded[node.outputs[0]] = number, node.inputs[-1]
-        elif _is_safe(node, prepared):
-            for name in node.inputs:
-                number, own = expanded.get(name, (name, ""))
-                if (own and shape not in ("", own)) or not (own or prepared.shape(name) == ()):
-                    break
-                shape = shape or own
-                numbers.append(number)
-            if shape and len(numbers) == len(node.inputs):
-                nodes = builder.instead(node)
-                (number,) = nodes.like(node, numbers)
-                nodes.declare(number, prepared.element_number(node.outputs[0]), ())
-                nodes.op("Expand", number, shape, out=node.outputs[0])
-                expanded[node.outputs[0]] = number, shape
-    builder.apply()
-    prune(model)
-
-
-def _is_any_shape(name: str, prepared: Prepared) -> bool:
-    """Return whether a length of a shape may be 0, and not all are known."""
-    lengths = prepared.numbers.get(name, (None,))
-    return prepared.constant(name) is None and not all(isinstance(one, int) and one for one in lengths)
-
-
-def _number_expanded(node: Node, prepared: Prepared, builder: Builder) -> str:
-    """Return the number that a node fills a shape with, "" where it isn't one."""
-    if node.is_op("Expand"):
-        return node.inputs[0] if prepared.shape(node.inputs[0]) == () else ""
-    if not is_never_negative(prepared, node.inputs[0]):
-        return ""  # a negative length is an error here, and may be none of Expand's
-    number = prepared.element_number(node.outputs[0])
-    dtype = dtype_of(number) if number in EXPANDED else None
-    if dtype is None:
-        return ""
-    value = from_tensor_proto(node.tensor("value")).reshape(()) if "value" in node.attribute_names() else 0
-    return builder.constant(value, dtype)
-
-
-def _is_safe(node: Node, prepared: Prepared) -> bool:
-    """Return whether a node computes elementwise, and fails at none, not even at a division by 0."""
-    record = record_of(node)
-    if not (record.elementwise or record.broadcasts) or not record.never_fails or node.is_op("Div"):
-        return False
-    return prepared.element_number(node.outputs[0]) in EXPANDED

@@ -13,7 +13,6 @@ from seqcore.onnx._lists.replace import ALL, OUTSIDE, VIEWS, replace_lists
 from seqcore.onnx._lowering.openvino import (
     cut_stacks_of_no_iteration,
     drop_axes_of_conditions,
-    expand_last,
     give_conditions_nodes,
     keep_trips_from_negative,
     make_empty_constants,
@@ -28,7 +27,7 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import drop_aliases, pass_conditions_on, prune
+from seqcore.onnx._rewrite.prune import pass_conditions_on, prune
 from seqcore.onnx._vmap.vectorize import LoopNote, vectorize_loops
 
 
@@ -112,7 +111,6 @@ def lower_prepared(
         normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
     has_changed = packs and take_known_branches(normal, given)
     has_changed |= pass_conditions_on(normal, given)
-    has_changed |= drop_aliases(normal, given.is_sequence)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
     unrolled: dict[str, str] = {}
@@ -183,7 +181,6 @@ def _for_openvino(prepared: Prepared) -> Prepared:
     cut_stacks_of_no_iteration(model, prepared, builder)
     drop_axes_of_conditions(model, prepared, builder)
     give_conditions_nodes(model)
-    expand_last(model, prepared, builder)
     make_empty_constants(model)
     return prepared.again(model)
 

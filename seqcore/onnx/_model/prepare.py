@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 from onnx import ModelProto, TypeProto
 
 from seqcore.onnx._model.checks import (
@@ -16,14 +13,13 @@ from seqcore.onnx._model.checks import (
     check_splits,
     type_fault,
 )
-from seqcore.onnx._model.graph import STANDARD, Graph, Model, Node, fresh_name
+from seqcore.onnx._model.graph import STANDARD, Graph, Model
 from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.normal_form import from_proto, inline_functions, make_dense, normalize
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import axis_from_front, record_named
+from seqcore.onnx._model.record import record_named
 from seqcore.onnx._model.repair import name_outputs
-from seqcore.onnx._model.tensors import to_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, Shape, Type, from_type_proto, to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._model.writing import forget_shape, to_message
@@ -64,7 +60,6 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
         raise ValueError(f"the model is not valid: {fault}")
     prepared = Prepared(model, weights, believes_elements)
     check_kinds(prepared)
-    count_axes_from_front(model, prepared)
     declare_types(model, prepared)
     return prepared
 
@@ -76,46 +71,6 @@ def message_has_lists(message: ModelProto) -> bool:
             return True
     kinds = (from_type_proto(one.type).kind for one in (*message.graph.input, *message.graph.output))
     return any(kind in (SEQUENCE, OPTIONAL) for kind in kinds)
-
-
-def count_axes_from_front(model: Model, prepared: Prepared) -> None:
-    """Count the axes of reductions from the front: onnxruntime (1.31) counts negative ones wrongly.
-
-    Of a tensor without items onnxruntime leaves an axis as it is that is counted from the back:
-
-        ReduceSum (x: (0, 4), axes = -1)    ──▶    ReduceSum (x, axes = 1)
-        there (0, 4), by ONNX (0)                  (0)
-    """
-    taken: set[str] = set()
-    for node in model.graph.all_nodes():
-        rank = prepared.type(node.input(0)).rank
-        if rank is None or not node.is_op(*_REDUCTIONS):
-            continue
-        axis, axes = node.attribute("axis"), node.attribute("axes")
-        if axis is not None:
-            _set(node, "axis", axis_from_front(axis, rank))
-        if axes:
-            found = [axis_from_front(one, rank) for one in axes]
-            _set(node, "axes", None if None in found else found)
-        elif (given := prepared.constant(node.input(1))) is not None and given.size and given.min() < 0:
-            found = [axis_from_front(int(one), rank) for one in given.reshape(-1)]
-            if None not in found:
-                taken = taken or model.names()
-                name = fresh_name(f"{node.input(1)}/from_front", taken)
-                model.constants[name] = to_tensor_proto(np.array(found, given.dtype), name)
-                prepared.types[name] = prepared.type(node.inputs[1])
-                node.inputs[1] = name
-
-
-def _set(node: Node, name: str, value: Any) -> None:
-    if value is not None:
-        node.set_attribute(name, value)
-
-
-_REDUCTIONS = (
-    *("ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
-    *("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
-)
 
 
 # The declared types of graphs inside a model, corrected: no run checks the shapes that files declare.

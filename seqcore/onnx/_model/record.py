@@ -41,6 +41,8 @@ class Operator:
         True if a model with it has sequences or optionals, whatever its types.
     only_reads : bool
         True if it only reads sequences, False if it may return or edit one.
+    takes_tensors : bool
+        True if it does with whatever tensors represent its sequences.
     never_fails : bool
         True if it fails for no values. It may fail for shapes and types.
     grows_lists, copies_lists : bool
@@ -59,7 +61,7 @@ class Operator:
     """
 
     is_of_lists = False
-    only_reads = False
+    only_reads = takes_tensors = False
     never_fails = False
     grows_lists = copies_lists = False
     broadcasts = elementwise = False
@@ -145,7 +147,7 @@ class Operator:
         `read` has the names of values that are read, not only their shapes. If a node with graphs can, the
         tensors take the places of its sequences.
         """
-        return f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
+        return "" if self.takes_tensors else f"'{node.name}' {self.verb or f'({node.op_type}) reads it'}"
 
     def lower(
         self,
@@ -159,11 +161,28 @@ class Operator:
         raise NotImplementedError(node.op_type)
 
 
-class Looks(Operator):
-    """An operator that makes a tensor of one sequence."""
+class Reads(Operator):
+    """An operator that makes a value of its inputs, and edits none of them."""
 
     is_of_lists = True
     only_reads = True
+
+    def run(self, node: Node) -> Callable[..., Any]:
+        """Return a function that takes the values of the inputs and returns that of the output."""
+        raise NotImplementedError(node.op_type)
+
+    def step(self, entry: Entry, planner: Planner, in_loop: bool) -> Step | None:
+        (node,) = entry.nodes
+        run, to = self.run(node), planner.place(node.outputs[0])
+        places = [planner.place(name) for name in node.inputs]
+
+        def step(frame):
+            frame[to] = run(*[frame[i] for i in places])
+
+        def step_of_one(frame):
+            frame[to] = run(frame[places[0]])
+
+        return step_of_one if len(places) == 1 else step
 
 
 _RECORDS: dict[str, Operator] = {}

@@ -15,22 +15,18 @@ from seqcore.onnx._lists.boundary import (
     give_rows,
 )
 from seqcore.onnx._lists.packed import Nothing, Numbers, Packed
-from seqcore.onnx._model.record import Declined, Operator, register
+from seqcore.onnx._model.record import Declined, Reads, register
 from seqcore.onnx._model.types import SEQUENCE, Type, tensor
 
 
 @register(FROM_EXTENTS)
-class FromExtents(Operator):
+class FromExtents(Reads):
     """A sequence of all numbers, one element behind the other, and the elements' extents."""
 
-    is_of_lists = True
-    only_reads = True
+    takes_tensors = True
 
     def infer(self, node, known):
         return [Type(SEQUENCE, known.type(node.inputs[0]).number, _told_shape(node))]
-
-    def why_not_lowered(self, node, forms, prepared, read):
-        return ""
 
     def lower(self, node, forms, nodes, prepared, is_read):
         """Pass the tensors on, if they fit each other and the declared shape of the elements."""
@@ -53,11 +49,9 @@ class FromExtents(Operator):
 
 
 @register(TO_TENSORS)
-class ToTensors(Operator):
+class ToTensors(Reads):
     """The tensors that stand for a sequence that a model returns."""
 
-    is_of_lists = True
-    only_reads = True
     verb = "returns it"
 
     def infer(self, node, known):

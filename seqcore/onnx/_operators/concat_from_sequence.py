@@ -1,13 +1,13 @@
 """ConcatFromSequence: the elements joined along an axis of theirs, or stacked along a new one."""
 
 from seqcore.onnx._engines.filled_elements import why_not_filled
-from seqcore.onnx._model.record import Looks, axis_from_front, register
+from seqcore.onnx._model.record import Reads, axis_from_front, register
 from seqcore.onnx._model.types import NEVER, tensor
 from seqcore.operators import concat_from_sequence
 
 
 @register("ConcatFromSequence")
-class ConcatFromSequence(Looks):
+class ConcatFromSequence(Reads):
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
         axis, stacks = _join_of(node)
@@ -44,15 +44,9 @@ class ConcatFromSequence(Looks):
         own = None if stacks else axis_from_front(axis, len(shape))
         return all(length is not None or k == own for k, length in enumerate(shape))
 
-    def step(self, entry, planner, in_loop):
-        (node,) = entry.nodes
+    def run(self, node):
         axis, stacks = node.attribute("axis"), node.attribute("new_axis", 0)
-        sequence, to = planner.place(node.inputs[0]), planner.place(node.outputs[0])
-
-        def step(frame):
-            frame[to] = concat_from_sequence(frame[sequence], axis, stacks)
-
-        return step
+        return lambda sequence: concat_from_sequence(sequence, axis, stacks)
 
     def why_not_lowered(self, node, forms, prepared, read):
         form = forms[node.inputs[0]]

@@ -10,6 +10,7 @@ from seqcore.onnx._vmap.tracer import BatchRule
 
 @register("If")
 class If(Operator):
+    takes_tensors = True
     verb = "returns it from a branch"
     batch_rule = BatchRule(choose, runs_empty=True, in_branch=True)
 
@@ -40,9 +41,6 @@ class If(Operator):
 
     def may_repeat(self, node):
         return False
-
-    def why_not_lowered(self, node, forms, prepared, read):
-        return ""
 
     def step(self, entry, planner, in_loop):
         return if_step(entry, planner, in_loop)

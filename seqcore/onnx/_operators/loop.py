@@ -14,6 +14,7 @@ from seqcore.onnx._operators.if_ import count_of
 
 @register("Loop")
 class Loop(Operator):
+    takes_tensors = True
     verb = "carries it"
 
     def fault(self, node):
@@ -92,6 +93,3 @@ class Loop(Operator):
 
     def step(self, entry, planner, in_loop):
         return LoopStep(entry, planner)
-
-    def why_not_lowered(self, node, forms, prepared, read):
-        return ""

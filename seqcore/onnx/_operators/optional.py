@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from seqcore.onnx._model.record import Operator, register
+from seqcore.onnx._model.record import Operator, Reads, register
 from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, TENSOR, UNKNOWN, Type, from_type_proto, tensor
 from seqcore.onnx._operators.identity import Identity
 
@@ -33,25 +33,15 @@ class Optional(Operator):
 
 
 @register("OptionalHasElement")
-class OptionalHasElement(Operator):
-    is_of_lists = True
-    only_reads = True
-
+class OptionalHasElement(Reads):
     def infer(self, node, known):
         return [tensor(TensorProto.BOOL, ())]
 
     def shares(self, node):
         return iter(())
 
-    def step(self, entry, planner, in_loop):
-        (node,) = entry.nodes
-        value, to = planner.place(node.input(0)), planner.place(node.outputs[0])
-        is_given = bool(node.input(0))
-
-        def step(frame):
-            frame[to] = np.array(is_given and frame[value] is not None)
-
-        return step
+    def run(self, node):
+        return lambda value=None: np.array(value is not None)
 
 
 @register("OptionalGetElement")

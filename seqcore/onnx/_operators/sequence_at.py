@@ -2,12 +2,12 @@
 
 from seqcore.core.maps import element_at
 from seqcore.onnx._model.positions import guard_position, position_of
-from seqcore.onnx._model.record import Looks, register
+from seqcore.onnx._model.record import Reads, register
 from seqcore.onnx._model.types import tensor
 
 
 @register("SequenceAt")
-class SequenceAt(Looks):
+class SequenceAt(Reads):
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
         return [tensor(type_.number, type_.shape)]
@@ -18,14 +18,8 @@ class SequenceAt(Looks):
     def guard(self, node, prepared, checks):
         guard_position(node, 1, prepared, checks)
 
-    def step(self, entry, planner, in_loop):
-        (node,) = entry.nodes
-        sequence, position, to = map(planner.place, (*node.inputs, node.outputs[0]))
-
-        def step(frame):
-            frame[to] = element_at(frame[sequence], frame[position])
-
-        return step
+    def run(self, node):
+        return element_at
 
     def why_not_lowered(self, node, forms, prepared, read):
         form = forms[node.inputs[0]]
@@ -33,7 +27,7 @@ class SequenceAt(Looks):
         n, i = form.count, position.value
         if n is not None and i is not None and not -n <= i < n:
             return f"position {i} at '{node.name}' is out of range for its {n} elements"
-        reason = form.why_not_at(node, position, prepared)
+        reason = form.why_not_at(position)
         if not reason and node.outputs[0] not in read and prepared.shape(node.outputs[0]) in ((), None):
             # A runtime knows the shape of a scalar, and leaves all out that it came from.
             reason = "no more than their shape is read"

@@ -1,20 +1,18 @@
 """SequenceErase: a sequence without its last element, or without the one at a position."""
 
-from seqcore.onnx._lists.elements import edited, is_edited_too
 from seqcore.onnx._model.positions import guard_position, insert_after, position_of
-from seqcore.onnx._model.record import Operator, register
+from seqcore.onnx._model.record import register
+from seqcore.onnx._operators.identity import Edits
 
 
 @register("SequenceErase")
-class SequenceErase(Operator):
+class SequenceErase(Edits):
     is_of_lists = True
+    inserts = False
     verb = "erases from it"
 
     def infer(self, node, known):
         return [known.type(node.inputs[0])._replace(count=known.count_after(node, inserts=False))]
-
-    def shares(self, node):
-        return ((name, node.outputs[0]) for name in node.inputs[:1])
 
     def guard(self, node, prepared, checks):
         guard_position(node, 1, prepared, checks)
@@ -37,15 +35,6 @@ class SequenceErase(Operator):
             frame[to] = sequence
 
         return step
-
-    def represent(self, node, forms, prepared):
-        return edited(forms.get(node.inputs[0]), node, inserts=False, prepared=prepared)
-
-    def why_not_lowered(self, node, forms, prepared, read):
-        return "" if is_edited_too(node, forms) else super().why_not_lowered(node, forms, prepared, read)
-
-    def continues(self, node):
-        return iter([(node.inputs[0], node.outputs[0])])
 
     def lower(self, node, forms, nodes, prepared, is_read):
         position = position_of(prepared, node.inputs[1]) if node.input(1) else None

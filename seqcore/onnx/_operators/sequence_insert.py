@@ -1,14 +1,15 @@
 """SequenceInsert: a sequence with a tensor more, at its end or at a position."""
 
-from seqcore.onnx._lists.elements import edited, is_edited_too
 from seqcore.onnx._model.positions import erase_before, guard_position, position_of
-from seqcore.onnx._model.record import Operator, register
+from seqcore.onnx._model.record import register
 from seqcore.onnx._model.types import join_shapes, sequence
+from seqcore.onnx._operators.identity import Edits
 
 
 @register("SequenceInsert")
-class SequenceInsert(Operator):
+class SequenceInsert(Edits):
     is_of_lists = True
+    inserts = True
     grows_lists = True
     verb = "inserts into it"
 
@@ -47,15 +48,6 @@ class SequenceInsert(Operator):
         if erase_before(planner.prepared, node):
             return assign
         return insert if node.input(2) else append
-
-    def represent(self, node, forms, prepared):
-        return edited(forms.get(node.inputs[0]), node, inserts=True, prepared=prepared)
-
-    def why_not_lowered(self, node, forms, prepared, read):
-        return "" if is_edited_too(node, forms) else super().why_not_lowered(node, forms, prepared, read)
-
-    def continues(self, node):
-        return iter([(node.inputs[0], node.outputs[0])])
 
     def lower(self, node, forms, nodes, prepared, is_read):
         if erase := erase_before(prepared, node):

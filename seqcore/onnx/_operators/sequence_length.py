@@ -3,12 +3,13 @@
 import numpy as np
 from onnx import TensorProto
 
-from seqcore.onnx._model.record import Looks, register
+from seqcore.onnx._model.record import Reads, register
 from seqcore.onnx._model.types import tensor
 
 
 @register("SequenceLength")
-class SequenceLength(Looks):
+class SequenceLength(Reads):
+    takes_tensors = True
     never_fails = True
 
     def infer(self, node, known):
@@ -19,17 +20,8 @@ class SequenceLength(Looks):
     def shares(self, node):
         return iter(())
 
-    def step(self, entry, planner, in_loop):
-        (node,) = entry.nodes
-        sequence, to = planner.place(node.inputs[0]), planner.place(node.outputs[0])
-
-        def step(frame):
-            frame[to] = np.array(len(frame[sequence]))
-
-        return step
-
-    def why_not_lowered(self, node, forms, prepared, read):
-        return ""
+    def run(self, node):
+        return lambda sequence: np.array(len(sequence))
 
     def lower(self, node, forms, nodes, prepared, is_read):
         forms[node.inputs[0]].length(nodes, node.outputs[0])

@@ -1,21 +1,18 @@
 """SplitToSequence: a tensor cut along an axis."""
 
 from seqcore.onnx._lists.pieces import Pieces, pieces_of
-from seqcore.onnx._model.record import Declined, Operator, axis_from_front, register
+from seqcore.onnx._model.record import Declined, Reads, axis_from_front, register
 from seqcore.onnx._model.types import sequence
 from seqcore.operators import split_to_sequence
 
 
 @register("SplitToSequence")
-class SplitToSequence(Operator):
+class SplitToSequence(Reads):
     """The text drops the axis for `keepdims=0` only where no split is given.
 
     onnxruntime drops it for a single split of 1 too, and PyTorch's exporters count on that: `x.unbind()` is
     such a split. So it is dropped here as well, wherever the split comes from.
     """
-
-    is_of_lists = True
-    only_reads = True
 
     def infer(self, node, known):
         type_ = known.type(node.inputs[0])
@@ -73,20 +70,15 @@ class SplitToSequence(Operator):
     def guard(self, node, prepared, checks):
         checks.limit_pieces(node, prepared)
 
-    def step(self, entry, planner, in_loop):
-        (node,) = entry.nodes
+    def run(self, node):
         axis, keeps = node.attribute("axis", 0), node.attribute("keepdims", 1)
-        tensor, to = planner.place(node.inputs[0]), planner.place(node.outputs[0])
-        split = planner.place(node.input(1))
-        is_whole = not node.input(1)
 
-        def step(frame):
-            lengths = None if is_whole else frame[split]
+        def split(tensor, lengths=None):
             if lengths is not None and keeps == 0 and lengths.ndim == 0 and lengths == 1:
                 lengths = None
-            frame[to] = split_to_sequence(frame[tensor], lengths, axis=axis, keepdims=keeps)
+            return split_to_sequence(tensor, lengths, axis=axis, keepdims=keeps)
 
-        return step
+        return split
 
     def represent(self, node, forms, prepared):
         return pieces_of(node, prepared)

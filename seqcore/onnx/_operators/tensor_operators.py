@@ -64,7 +64,7 @@ _BROADCAST_RULE = BatchRule(
 )
 _ELEMENTWISE_RULE = BatchRule(rules.elementwise, ragged.elementwise, runs_empty=True, adds_none=True)
 _SOFTMAX_RULE = BatchRule(rules.along_last, ragged.softmax, adds_none=True)
-_ALONG_LAST_RULE = BatchRule(rules.along_last, ragged.along_axis(rules.along_last, -1), adds_none=True)
+_ALONG_LAST_RULE = BatchRule(rules.along_last, ragged.along_last, adds_none=True)
 _REDUCE_RULE = BatchRule(rules.reduce, ragged.reduce, runs_empty=True, adds_none=True)
 _FOLDED_RULE = BatchRule(rules.folded)
 
@@ -571,14 +571,14 @@ _rows(
     "Unsqueeze",
     unsqueeze,
     never_fails=True,
-    batch_rule=BatchRule(rules.unsqueeze, ragged.with_axes_behind(rules.unsqueeze), adds_none=True),
+    batch_rule=BatchRule(rules.unsqueeze, ragged.unsqueeze, adds_none=True),
 )
 _rows(
     "Squeeze",
     squeeze,
     batch_rule=BatchRule(
         rules.squeeze,
-        ragged.with_axes_behind(rules.squeeze),
+        ragged.squeeze,
         runs_empty=safety.squeeze_runs_empty,
         adds_none=True,
     ),
@@ -592,13 +592,13 @@ _rows(
     ),
 )
 _rows("GatherND", None, batch_rule=BatchRule(rules.gather_nd))
-_rows("GatherElements", None, batch_rule=BatchRule(rules.gather_elements))
+_rows("GatherElements", None, batch_rule=BatchRule(rules.concat))
 _rows(
     "Concat",
     concat,
     batch_rule=BatchRule(
         rules.concat,
-        ragged.along_axis(rules.concat, 0),
+        ragged.concat,
         fits=safety.concat_fits,
         minds_shapes_only=True,
         adds_none=True,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
 from seqcore.onnx._model.prepared import Prepared
@@ -106,34 +104,3 @@ def pass_conditions_on(model: Model, prepared: Prepared) -> bool:
                 node.body.outputs[0] = parts.going_in
                 has_changed = True
     return has_changed
-
-
-def drop_aliases(model: Model, is_sequence: Callable[[str], bool]) -> bool:
-    """Let the readers of a sequence that an Identity passes on read it where it comes from.
-
-    `is_sequence` takes a name. An Identity from an input to an output of a graph stays, as runtimes want it.
-    Return whether there was one.
-    """
-    aliases: dict[str, str] = {}
-    for graph in model.graph.all_graphs():
-        made = {name for node in graph.nodes for name in node.outputs}
-        for node in graph.nodes:
-            if not node.is_op("Identity") or not is_sequence(node.outputs[0]):
-                continue
-            source = aliases.get(node.inputs[0], node.inputs[0])
-            if node.outputs[0] not in graph.outputs:
-                aliases[node.outputs[0]] = source
-            elif graph is not model.graph and source in made and source not in graph.outputs:
-                aliases[node.outputs[0]] = source
-                graph.outputs[graph.outputs.index(node.outputs[0])] = source
-                if node.outputs[0] in graph.declared:
-                    graph.declared[source] = graph.declared[node.outputs[0]]
-    if not aliases:
-        return False
-    for graph in model.graph.all_graphs():
-        for node in graph.nodes:
-            if not aliases.keys().isdisjoint(node.inputs):
-                node.inputs = [aliases.get(name, name) for name in node.inputs]
-        if graph is not model.graph:
-            graph.outputs = [aliases.get(name, name) for name in graph.outputs]
-    return True

@@ -145,8 +145,7 @@ class VectorizedLoop:
                 nodes.op("SplitToSequence", *self._outputs[at : at + 2], axis=self._ragged[j], out=name)
                 at += 2
             else:
-                rows = nodes.reverse(self._outputs[at]) if one.at_front else self._outputs[at]
-                nodes.op("SplitToSequence", rows, keepdims=0, out=name)
+                nodes.op("SplitToSequence", self._outputs[at], keepdims=0, out=name)
                 at += 1
 
     def _joins(self) -> list[tuple[str, Node]]:
@@ -218,7 +217,7 @@ class VectorizedLoop:
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.op("Max", places, zero)
-        body = Tracer(self._prepared, self._shapes, nodes, count, numbers, trips, self._is_portable)
+        body = Tracer(self._prepared, self._shapes, nodes, count, self._is_portable)
         if body.rank(self._parts.iteration):
             numbers = nodes.unsqueeze(numbers, 1)
         body.values[self._parts.iteration] = Value(numbers, True)
@@ -229,16 +228,14 @@ class VectorizedLoop:
         going = nodes.constant(np.ones(self._shapes.types[self._parts.going_in].shape or (), bool), bool)
         body.values[self._parts.going_in] = Value(going, False)
         states = States(self._loop, body, self._shapes)
-        states.follow(self._parts.initial, body.numbers)
-        final = states.final(self._parts.initial, trips, nodes.op("Sub", body.count, nodes.constant([1])))
+        states.follow(self._parts.initial)
+        final = states.final(self._parts.initial, nodes.op("Sub", body.count, nodes.constant([1])))
         nplain = len(self._parts.scans) - len(self._lists)
         results = [*final, *(body.rows(name) for name in self._parts.scans[:nplain])]
         self._outputs = self._loop.outputs[: len(results)]
         for j, name in enumerate(self._parts.scans[nplain:]):
             rows, lengths = body.values.get(name), body.lengths(name)
             if rows is not None and lengths:
-                if self._lists[j].at_front:
-                    rows, lengths = rows._replace(name=nodes.reverse(rows.name)), nodes.reverse(lengths)
                 shape = self._shapes.types[name].shape
                 results += [flat_of(nodes, rows.name, body.mask(lengths), shape), lengths]
                 self._ragged[j] = 0

@@ -74,11 +74,8 @@ class PaddedLoop(VectorizedLoop):
             items = before.op("Mul", trips, longest)
             most = before.op("Mul", before.op("Add", before.sum(lengths[cut]), trips), before.constant(TIMES))
             conditions.append(before.op("Not", before.op("Less", most, items)))
-            order = lengths[cut]
-            mask = tracer.mask(order)
-            if self._lists[j].at_front:
-                stack, order, mask = (inside.reverse(one) for one in (stack, order, mask))
-            results += [flat_of(inside, stack, mask, type_.shape, axis), order]
+            mask = tracer.mask(lengths[cut])
+            results += [flat_of(inside, stack, mask, type_.shape, axis), lengths[cut]]
             self._ragged[j] = axis
             self._outputs += [self._builder.fresh(f"{own}/{word}") for word in ("flat", "lengths")]
         if not self._builder.has_checks:

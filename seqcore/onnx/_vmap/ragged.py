@@ -9,6 +9,7 @@ reduction along the axis fills it first.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,37 @@ def _lengths(node: Node, body: Tracer) -> str:
     return found.pop()
 
 
-def elementwise(node: Node, body: Tracer) -> list[Value]:
-    lengths = _lengths(node, body)
-    return [value._replace(lengths=lengths) for value in rules.elementwise(node, body)]
+def behind_first(rule: rules.Rule, axes_of: Callable[[Node, Tracer], Sequence[int] | None]) -> rules.Rule:
+    """Return the rule of an operator that works behind the first axis, along what `axes_of` returns."""
+
+    def ragged(node: Node, body: Tracer) -> list[Value]:
+        axes = axes_of(node, body)
+        rank = body.rank(node.inputs[0]) + len(axes or ()) * node.is_op("Unsqueeze")
+        if axes is None or not all(axis_from_front(int(axis), rank) for axis in axes):
+            raise rules.declined(node, "has elements of several lengths")
+        lengths = _lengths(node, body)
+        return [value._replace(lengths=lengths) for value in rule(node, body)]
+
+    return ragged
+
+
+elementwise = behind_first(rules.elementwise, lambda node, body: ())
+along_last = behind_first(rules.along_last, lambda node, body: [node.attribute("axis", -1)])
+unsqueeze = behind_first(rules.unsqueeze, lambda node, body: body.integers(node, 1))
+squeeze = behind_first(rules.squeeze, lambda node, body: body.integers(node, 1) if node.input(1) else None)
+slice_ = behind_first(rules.slice_, lambda node, body: body.integers(node, 3) if node.input(3) else None)
+
+
+def _axis_of_concat(node: Node, body: Tracer) -> Sequence[int] | None:
+    return [node.attribute("axis", 0)] if all(map(body.lengths, node.inputs)) else None
+
+
+def _moved_axes(node: Node, body: Tracer) -> Sequence[int] | None:
+    return None if node.attribute("perm", [-1])[0] else ()
+
+
+concat = behind_first(rules.concat, _axis_of_concat)
+transpose = behind_first(rules.transpose, _moved_axes)
 
 
 def broadcast(node: Node, body: Tracer) -> list[Value]:
@@ -50,23 +79,6 @@ def broadcast(node: Node, body: Tracer) -> list[Value]:
         if not is_fine:
             raise rules.declined(node, "has elements of several lengths")
     return [value._replace(lengths=lengths) for value in rules.broadcast(node, body)]
-
-
-def along_axis(rule: rules.Rule, default: int) -> rules.Rule:
-    """Along any axis but the first they go as they are."""
-
-    def ragged(node: Node, body: Tracer) -> list[Value]:
-        axis = axis_from_front(node.attribute("axis", default), body.rank(node.inputs[0]))
-        if not axis or not all(body.lengths(name) for name in node.inputs if body.varies(name)):
-            raise rules.declined(node, "has elements of several lengths")
-        lengths, names = _lengths(node, body), []
-        for k, name in enumerate(node.inputs):
-            if not body.lengths(name) and (k == 0 or rule is rules.concat):
-                raise rules.declined(node, "puts elements of one length to those of several")
-            names.append(body.name(name))
-        return [Value(made, True, lengths) for made in body.again(node, names, axis=axis + 1)]
-
-    return ragged
 
 
 def softmax(node: Node, body: Tracer) -> list[Value]:
@@ -95,11 +107,8 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
         if axes is None:
             raise rules.declined(node, "reduces axes that only a run tells")
     rank = body.rank(name)
-    found = {axis_from_front(int(axis), rank) for axis in axes or range(rank)}
-    places_of = {place for place in found if place is not None}
-    if found != places_of:
-        raise rules.declined(node, "reduces an axis that is out of range")
-    if 0 not in places_of:
+    own = rules.places_of(node, axes or range(rank), rank)
+    if 0 not in own:
         return [one._replace(lengths=body.lengths(name)) for one in rules.reduce(node, body)]
     dtype = dtype_of(body.types[name].number)
     if dtype is None or dtype.name not in _FILLED:
@@ -117,7 +126,7 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
         if node.op_type != "ReduceMean" or not is_filled:
             return rules.reduce_rows(node, body, tensor)[0]
         # The mean is over the own length.
-        nodes, places = body.nodes, [place + 1 for place in sorted(places_of)]
+        nodes, places = body.nodes, [place + 1 for place in sorted(own)]
         keeps = node.attribute("keepdims", 1)
         total = nodes.op("ReduceSum", tensor, nodes.constant(places), keepdims=keeps)
         count = nodes.op("Cast", body.lengths(name), to=body.types[name].number)
@@ -163,36 +172,18 @@ def shape(node: Node, body: Tracer) -> list[Value]:
     return [Value(whole, True)]
 
 
-def with_axes_behind(rule: rules.Rule) -> rules.Rule:
-    """Unsqueeze and Squeeze of axes behind the first."""
-
-    def ragged(node: Node, body: Tracer) -> list[Value]:
-        axes = (body.integers(node, 1) if node.input(1) else None) or [0]
-        rank = body.rank(node.inputs[0]) + len(axes) * node.is_op("Unsqueeze")
-        if not all(axis_from_front(int(axis), rank) for axis in axes):
-            raise rules.declined(node, "has elements of several lengths")
-        return [value._replace(lengths=body.lengths(node.inputs[0])) for value in rule(node, body)]
-
-    return ragged
-
-
-def transpose(node: Node, body: Tracer) -> list[Value]:
-    order = node.attribute("perm", list(range(body.rank(node.inputs[0])))[::-1])
-    if order[0] != 0:
-        raise rules.declined(node, "has elements of several lengths")
-    lengths = body.lengths(node.inputs[0])
-    return [value._replace(lengths=lengths) for value in rules.transpose(node, body)]
-
-
 def gather(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     if body.lengths(indices) and not body.varies(data):
         return _look_up(node, body)
-    axis = axis_from_front(node.attribute("axis", 0), body.rank(data))
-    if not axis or body.varies(indices):
-        raise rules.declined(node, "has elements of several lengths")
-    lengths = body.lengths(node.inputs[0])
-    return [value._replace(lengths=lengths) for value in rules.gather(node, body)]
+    return _gather(node, body)
+
+
+def _axis_of_gather(node: Node, body: Tracer) -> Sequence[int] | None:
+    return None if body.varies(node.inputs[1]) else [node.attribute("axis", 0)]
+
+
+_gather = behind_first(rules.gather, _axis_of_gather)
 
 
 def _look_up(node: Node, body: Tracer) -> list[Value]:
@@ -210,12 +201,3 @@ def gemm(node: Node, body: Tracer) -> list[Value]:
     if body.lengths(b) or node.attribute("transA", 0) or (c and (body.lengths(c) or body.rank(c) > 1)):
         raise rules.declined(node, "has elements of several lengths")
     return [value._replace(lengths=body.lengths(a)) for value in rules.gemm(node, body)]
-
-
-def slice_(node: Node, body: Tracer) -> list[Value]:
-    axes = body.integers(node, 3) if node.input(3) else None
-    rank = body.rank(node.inputs[0])
-    if axes is None or not all(axis_from_front(axis, rank) for axis in axes):
-        raise rules.declined(node, "has elements of several lengths")
-    lengths = body.lengths(node.inputs[0])
-    return [value._replace(lengths=lengths) for value in rules.slice_(node, body)]

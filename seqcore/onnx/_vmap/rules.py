@@ -11,7 +11,7 @@ move by one, those counted from the back stay:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from onnx import TensorProto
 
@@ -34,6 +34,14 @@ def declined(node: Node, why: str) -> Declined:
 def _behind(axis: int) -> int:
     """Return an axis behind the one of iterations."""
     return axis + 1 if axis >= 0 else axis
+
+
+def places_of(node: Node, axes: Iterable[int], rank: int) -> list[int]:
+    """Return axes counted from the front. Raise `Declined` if one is out of range."""
+    places = [axis_from_front(int(axis), rank) for axis in axes]
+    if None in places:
+        raise declined(node, "has an axis that is out of range")
+    return [place for place in places if place is not None]
 
 
 # Elementwise
@@ -73,9 +81,8 @@ def along_axis(default: int) -> Rule:
     """The attribute `axis` says along which axis of the first input; the others are the same for all."""
 
     def rule(node: Node, body: Tracer) -> list[Value]:
-        body.rank_with_axes(node.inputs[0])
-        axis = _behind(node.attribute("axis", default))
-        made = body.again(node, [body.rows(node.inputs[0]), *_others(node, body)], axis=axis)
+        (axis,) = places_of(node, [node.attribute("axis", default)], body.rank_with_axes(node.inputs[0]))
+        made = body.again(node, [body.name(node.inputs[0]), *_others(node, body)], axis=axis + 1)
         return body.vary(made)
 
     return rule
@@ -103,7 +110,8 @@ def reduce_rows(node: Node, body: Tracer, tensor: str) -> list[str]:
             raise declined(node, "may reduce no axes")
         axes = range(rank)
         is_input = node.op_type == "ReduceSum" or body.opset >= 18
-    axes = [_behind(int(axis)) for axis in axes]
+    # onnxruntime (1.31) doesn't reduce a negative axis of a tensor without items.
+    axes = [place + 1 for place in places_of(node, axes, rank)]
     if is_input:
         return body.again(node, [tensor, body.nodes.constant(axes)])
     return body.again(node, [tensor], axes=axes)
@@ -123,20 +131,12 @@ def one_hot(node: Node, body: Tracer) -> list[Value]:
     return body.vary(body.again(node, inputs, axis=_behind(node.attribute("axis", -1))))
 
 
-def gather_elements(node: Node, body: Tracer) -> list[Value]:
-    data, indices = node.inputs
-    if body.rank_with_axes(data) == 1 and not body.varies(data):
-        # That is a Gather, which needs no copy of the data for each iteration.
-        return body.vary([body.nodes.op("Gather", body.name(data), body.name(indices), axis=0)])
-    axis = _behind(node.attribute("axis", 0))
-    return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
-
-
 def concat(node: Node, body: Tracer) -> list[Value]:
     """All inputs have the axis that the attribute names."""
     body.rank_with_axes(node.inputs[0])
     axis = _behind(node.attribute("axis", 0))
-    return body.vary(body.again(node, [body.rows(name) for name in node.inputs], axis=axis))
+    names = [body.name(name) if body.varies(name) else body.rows(name) for name in node.inputs]
+    return body.vary(body.again(node, names, axis=axis))
 
 
 # Products
@@ -179,25 +179,17 @@ def _in_front(name: str, more: int, nodes: Nodes) -> str:
 
 
 def gemm(node: Node, body: Tracer) -> list[Value]:
-    """If only A varies, its rows are those of one large A; otherwise write it out."""
     nodes = body.nodes
-    a, b, c = node.inputs[0], node.inputs[1], node.input(2)
-    is_row = not c or (not body.varies(c) and body.rank(c) < 2)
-    if is_row and not body.varies(b) and not node.attribute("transA", 0):
-        tensor = body.name(a)
-        flat, lengths = _joined(tensor, body)
-        products = body.again(node, [flat, body.name(b), *([body.name(c)] if c else [])])
-        return body.vary(_parted(products, lengths, body))
     sides = []
-    for name, key in ((a, "transA"), (b, "transB")):
+    for name, key in zip(node.inputs, ("transA", "transB"), strict=False):
         side = body.name(name)
         if node.attribute(key, 0):
             side = nodes.op("Transpose", side, perm=[0, 2, 1] if body.varies(name) else [1, 0])
         sides.append(side)
-    if not (body.varies(a) and body.varies(b)):
-        body.fails_empty()
+    if not (body.varies(node.inputs[0]) and body.varies(node.inputs[1])):
+        body.fails_empty()  # onnxruntime (1.31) can't broadcast no matrix and some
     made = _times(nodes.op("MatMul", *sides), node.attribute("alpha", 1.0), node, body)
-    if c:
+    if c := node.input(2):
         made = nodes.op("Add", made, _times(body.aligned(c, 2), node.attribute("beta", 1.0), node, body))
     return body.vary([made])
 
@@ -213,32 +205,16 @@ def _times(name: str, factor: float, node: Node, body: Tracer) -> str:
 
 def folded(node: Node, body: Tracer) -> list[Value]:
     """The iterations go into the axis of samples, which is the first: weights are the same for all."""
-    body.rank_with_axes(node.inputs[0])
-    merged, lengths = _joined(body.name(node.inputs[0]), body)
-    made = body.again(node, [merged, *_others(node, body)])
-    return body.vary(_parted(made, lengths, body))
-
-
-def _joined(tensor: str, body: Tracer) -> tuple[str, str]:
-    """Return a tensor with its first two axes as one, and how long they all were."""
-    nodes = body.nodes
-    body.fails_empty()  # without an iteration
-    lengths = nodes.op("Shape", tensor)
-    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
-    count = nodes.unsqueeze(nodes.product(nodes.slice(lengths, zero, two, 0)), 0)
-    whole = nodes.join_axes(count, nodes.slice(lengths, two, most, 0))
-    return nodes.reshape(tensor, whole), lengths
-
-
-def _parted(names: list[str], lengths: str, body: Tracer) -> list[str]:
-    """Return tensors with the first axis as the two that it was made of."""
-    nodes = body.nodes
-    first = nodes.slice(lengths, nodes.constant([0]), nodes.constant([2]), 0)
+    nodes, name = body.nodes, node.inputs[0]
+    body.rank_with_axes(name)
+    body.fails_empty()
+    merged = nodes.merge_first_axes(body.name(name), (body.types[name].shape or ())[1:])
+    own = nodes.join_axes(body.count, nodes.unsqueeze(body.length(name, 0), 0))
     results = []
-    for name in names:
-        rest = nodes.slice(nodes.op("Shape", name), nodes.constant([1]), nodes.constant([1 << 30]), 0)
-        results.append(nodes.reshape(name, nodes.join_axes(first, rest)))
-    return results
+    for made in body.again(node, [merged, *_others(node, body)]):
+        rest = nodes.slice(nodes.op("Shape", made), nodes.constant([1]), nodes.constant([1 << 30]), 0)
+        results.append(nodes.reshape(made, nodes.join_axes(own, rest)))
+    return body.vary(results)
 
 
 # Picking
@@ -247,21 +223,15 @@ def _parted(names: list[str], lengths: str, body: Tracer) -> list[str]:
 def gather(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     rank = body.rank_with_axes(data)
-    axis = axis_from_front(node.attribute("axis", 0), rank)
-    if axis is None:
-        raise declined(node, "picks along an axis that is out of range")
+    (axis,) = places_of(node, [node.attribute("axis", 0)], rank)
     nodes = body.nodes
     if not body.varies(indices):
         made = body.again(node, [body.name(data), body.name(indices)], axis=axis + 1)
         return body.vary(made)
     own = body.rank(indices)
     if not body.varies(data):
-        rows = None
-        if body.name(indices) == body.numbers and not body.taken:
-            rows = body.first_rows(body.name(data), axis)
-        if rows is None:
-            at = body.guarded(body.name(indices), own, body.name(data), axis)
-            (rows,) = body.again(node, [body.name(data), at])
+        at = body.guarded(body.name(indices), own, body.name(data), axis)
+        (rows,) = body.again(node, [body.name(data), at])
         if axis:
             order = [axis, *range(axis), *range(axis + 1, rank + own)]
             rows = nodes.op("Transpose", rows, perm=order)
@@ -417,32 +387,14 @@ def _without_rest(wanted: list[int] | None, shape: Shape) -> list[int] | None:
 
 
 def flatten(node: Node, body: Tracer) -> list[Value]:
-    rank = body.rank(node.inputs[0])
+    lengths = body.types[node.inputs[0]].shape or ("",)
+    fixed = [length for length in lengths if isinstance(length, int) and length]
+    if len(fixed) < len(lengths):
+        raise declined(node, "flattens lengths that only a run tells")
     axis = node.attribute("axis", 1)
-    axis += rank * (axis < 0)
-    if axis == 0:
-        lengths = [0, 1, -1]
-    elif axis == 1:
-        return body.vary([_flat_behind_first(node, body, rank)])
-    elif axis == rank:
-        lengths = [0, -1, 1]
-    else:
-        raise declined(node, "flattens in the middle")
-    body.fails_empty()
-    made = body.nodes.op("Reshape", body.name(node.inputs[0]), body.nodes.constant(lengths))
-    return body.vary([made])
-
-
-def _flat_behind_first(node: Node, body: Tracer, rank: int) -> str:
-    """Reshape rows: if there are none, -1 in the shape is ambiguous."""
-    nodes, tensor = body.nodes, body.name(node.inputs[0])
-    if rank < 3:
-        return nodes.op("Identity", tensor) if rank == 2 else nodes.unsqueeze(tensor, 2)
-    lengths = nodes.op("Shape", tensor)
-    zero, two, most = (nodes.constant([k]) for k in (0, 2, 1 << 30))
-    behind = nodes.unsqueeze(nodes.product(nodes.slice(lengths, two, most, 0)), 0)
-    whole = nodes.join_axes(nodes.slice(lengths, zero, two, 0), behind)
-    return nodes.reshape(tensor, whole)
+    axis += len(fixed) * (axis < 0)
+    whole = body.nodes.constant([0, math.prod(fixed[:axis]), math.prod(fixed[axis:])])
+    return body.vary([body.nodes.op("Reshape", body.name(node.inputs[0]), whole)])
 
 
 def transpose(node: Node, body: Tracer) -> list[Value]:

@@ -1,7 +1,7 @@
 """The states of a loop whose iterations don't depend on each other: what each iteration finds in them.
 
-the same for all    s, s, s, …                  s is handed on as it is
-a count             s, s + 2, s + 4, …          next = s + 2
+the same for all    s, s, s, …                  s is passed on as it is
+a running sum       s, s + x(0), …              next = s + x(i), or s + 2
 one behind          s, f(0), f(1), …            next = f(i), which depends on no state that depends on it
 """
 
@@ -33,10 +33,6 @@ class States:
         self._loop, self._body, self._shapes = loop, body, shapes
         self._parts = parts_of(loop)
         self._makers = {name: node for node in loop.body.nodes for name in node.outputs}
-        self._steps = [
-            self._step_of(state, after)
-            for state, after in zip(self._parts.states, self._parts.next_states, strict=True)
-        ]
         self._sums: dict[str, str] = {}  # states that are running sums → these, the one after the last too
 
     def _source(self, name: str) -> str:
@@ -45,48 +41,29 @@ class States:
             name = node.inputs[0]
         return name
 
-    def _step_of(self, state: str, after: str) -> int | None:
-        """Return by how much a state grows in each iteration, None if it isn't an induction variable."""
-        after = self._source(after)
-        if after == state:
-            return 0
-        node = self._makers.get(after)
-        if node is None or not node.is_op("Add", "Sub"):
-            return None
+    def _addend_of(self, state: str, after: str) -> str:
+        """Return what is added to a state in each iteration, or taken from it, "" where it isn't that."""
+        node, types = self._makers.get(self._source(after)), self._shapes.types
+        if node is None or not node.is_op("Add", "Sub") or types[state].number not in _SUMMED:
+            return ""
         left, right = map(self._source, node.inputs)
         if right == state and node.is_op("Add"):
             left, right = right, left
-        step = self._body.prepared.constant(right)
-        type_ = self._shapes.types[state]
-        if left != state or step is None or step.size != 1 or step.dtype.kind not in "iu":
-            return None
-        if type_.shape is None or step.ndim > len(type_.shape):
-            return None
-        number = int(step.reshape(-1).astype(np.int64)[0])  # what is too large wraps around, as sums do
-        return number if node.is_op("Add") else -number
+        is_fixed = left == state and self._shapes.is_fixed(state) and right in types
+        return right if is_fixed and types[right].shape == types[state].shape else ""
 
-    def _addend_of(self, state: str, after: str) -> str:
-        """Return what is added to a state in each iteration, "" where it isn't that."""
-        node, types = self._makers.get(self._source(after)), self._shapes.types
-        if node is None or not node.is_op("Add") or types[state].number not in _SUMMED:
-            return ""
-        left, right = map(self._source, node.inputs)
-        addend = right if left == state else left if right == state else ""
-        is_fixed = addend and self._shapes.is_fixed(state) and addend in types
-        return addend if is_fixed and types[addend].shape == types[state].shape else ""
-
-    def follow(self, given: list[str], numbers: str) -> None:
+    def follow(self, given: list[str]) -> None:
         """Write out the body's nodes, each as soon as what it reads is there.
 
-        `given` are the states that the loop starts with; `numbers` is the vector of the iterations' numbers.
+        `given` are the states that the loop starts with.
         """
         body, parts = self._body, self._parts
-        for k, (state, step) in enumerate(zip(parts.states, self._steps, strict=True)):
-            if step == 0:
+        waiting = {}
+        for k, state in enumerate(parts.states):
+            if self._source(parts.next_states[k]) == state:
                 body.values[state] = Value(given[k], False)
-            elif step is not None:
-                body.values[state] = self._counted(state, given[k], step, numbers)
-        waiting = {name: k for k, name in enumerate(parts.states) if self._steps[k] is None}
+            else:
+                waiting[state] = k
         inside = {*parts.states, *self._makers}
         todo = list(self._loop.body.nodes)
         while todo:
@@ -102,8 +79,9 @@ class States:
                 addend = self._addend_of(state, parts.next_states[k])
                 if parts.next_states[k] in body.values:
                     body.values[state] = self._one_behind(state, parts.next_states[k], given[k])
-                elif addend in body.values:
-                    body.values[state] = self._summed(state, addend, given[k])
+                elif addend and (addend in body.values or addend not in inside):
+                    is_taken = self._makers[self._source(parts.next_states[k])].is_op("Sub")
+                    body.values[state] = self._summed(state, addend, given[k], is_taken)
                 else:
                     continue
                 del waiting[state]
@@ -115,22 +93,10 @@ class States:
                 raise Declined(f"carries '{names[0]}' from one iteration to the next")
             todo = later
 
-    def _counted(self, state: str, initial: str, step: int, numbers: str) -> Value:
+    def _summed(self, state: str, addend: str, given: str, is_taken: bool) -> Value:
         body, nodes = self._body, self._body.nodes
-        dtype = dtype_of(self._shapes.types[state].number)
-        if dtype is None or dtype.kind not in "iu":
-            raise Declined(f"carries '{state}', whose type is not known")
-        counted = nodes.op("Mul", numbers, nodes.constant(step)) if step != 1 else numbers
-        if dtype != "int64":
-            counted = nodes.op("Cast", counted, to=self._shapes.types[state].number)
-        rank = body.rank(state)
-        if rank:
-            counted = nodes.unsqueeze(counted, *range(1, 1 + rank))
-        return Value(nodes.op("Add", counted, initial), True)
-
-    def _summed(self, state: str, addend: str, given: str) -> Value:
-        body, nodes = self._body, self._body.nodes
-        terms = nodes.op("Concat", nodes.unsqueeze(given, 0), body.rows(addend), axis=0)
+        rows = nodes.op("Neg", body.rows(addend)) if is_taken else body.rows(addend)
+        terms = nodes.op("Concat", nodes.unsqueeze(given, 0), rows, axis=0)
         self._sums[state] = nodes.op("CumSum", terms, nodes.constant(0))
         return Value(nodes.slice(self._sums[state], nodes.constant([0]), nodes.constant([-1]), 0), True)
 
@@ -143,31 +109,19 @@ class States:
         body.fails_empty()
         return Value(nodes.op("Concat", nodes.unsqueeze(given, 0), before, axis=0), True)
 
-    def final(self, given: list[str], trips: str, last: str) -> list[str]:
-        """Return the states after these iterations.
-
-        `trips` is the number of the iteration that would come next, a scalar, and `last` where in these the
-        last one stands, of shape [1].
-        """
+    def final(self, given: list[str], last: str) -> list[str]:
+        """Return the states after these iterations; `last` is where the last one stands, of shape [1]."""
         body, nodes = self._body, self._body.nodes
         results = []
-        for k, (step, after) in enumerate(zip(self._steps, self._parts.next_states, strict=True)):
-            state = self._parts.states[k]
-            if step == 0:
-                results.append(given[k])
-            elif step is not None:
-                number = nodes.op("Max", trips, nodes.constant(0))
-                if step != 1:
-                    number = nodes.op("Mul", number, nodes.constant(step))
-                if dtype_of(self._shapes.types[state].number) != "int64":
-                    number = nodes.op("Cast", number, to=self._shapes.types[state].number)
-                results.append(nodes.op("Add", given[k], number))
-            else:
-                # A sum is there before the first iteration too.
-                at = nodes.op("Add", last, nodes.constant([1])) if state in self._sums else last
-                end = nodes.op("Add", at, nodes.constant([1]))
-                row = nodes.slice(self._sums.get(state) or body.rows(after), at, end, 0)
-                results.append(nodes.squeeze(row, 0))
+        for state, start, after in zip(self._parts.states, given, self._parts.next_states, strict=True):
+            if state in body.values and not body.varies(state):
+                results.append(start)
+                continue
+            # A sum is there before the first iteration too.
+            at = nodes.op("Add", last, nodes.constant([1])) if state in self._sums else last
+            end = nodes.op("Add", at, nodes.constant([1]))
+            row = nodes.slice(self._sums.get(state) or body.rows(after), at, end, 0)
+            results.append(nodes.squeeze(row, 0))
         return results
 
 
@@ -180,7 +134,7 @@ class States:
 
 
 class AppendedList(NamedTuple):
-    """A state of a loop that is a list and only inserted into, at one end.
+    """A state of a loop that is a list and only appended to.
 
     Attributes
     ----------
@@ -190,15 +144,11 @@ class AppendedList(NamedTuple):
         The element that the body appends.
     insert : Node
         The node that does.
-    counts : list of (Node, int)
-        Nodes in the body that count it, and how many elements it has more than iterations came before.
     """
 
     k: int
     element: str
     insert: Node
-    counts: list[tuple[Node, int]]
-    at_front: bool
 
 
 def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
@@ -224,36 +174,22 @@ def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
             trace = Trace(prepared, loop, k, 0)
         except Declined as does:
             raise Declined(f"{why}: it {does}") from None
-        front, back = trace.ends[trace.result]
-        reads = {*trace.reads, *(node for node, _ in trace.lengths if node not in loop.body.nodes)}
-        if reads or front + back != (insert.inputs[1],) or insert.inputs[0] != state:
+        is_plain = insert.inputs[0] == state and trace.ends[trace.result].back == (insert.inputs[1],)
+        if not is_plain or trace.reads or trace.lengths:
             raise Declined(why)
-        counts = [(node, len(trace.ends[value].all())) for node, value in trace.lengths]
-        found.append(AppendedList(k, insert.inputs[1], insert, counts, bool(front)))
+        found.append(AppendedList(k, insert.inputs[1], insert))
     return found
 
 
 def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
     """Return a loop that gives the elements of lists as scan outputs, behind its own, and has no such lists.
 
-    Its other states and scan outputs are as they were, and the nodes of its body, except the counts.
+    Its other states and scan outputs are as they were, and the nodes of its body.
     """
     made = Node.copy(loop)
     body = made.body
     gone = {one.insert.name for one in lists}
-    counts = {node.name: more for one in lists for node, more in one.counts}
-    nodes: list[Node] = []
-    for node in body.nodes:
-        if node.name in gone:
-            continue
-        if node.name in counts:
-            number = Nodes(builder, node)
-            here = number.op("Reshape", body.inputs[0], number.constant([]))
-            number.op("Add", here, number.constant(counts[node.name]), out=node.outputs[0])
-            nodes += number.nodes
-            continue
-        nodes.append(node)
-    body.nodes = nodes
+    body.nodes = [node for node in body.nodes if node.name not in gone]
     own, dropped = list(made.outputs), {one.k for one in lists}
     keep_outputs(made, [k for k in range(len(body.outputs) - 1) if k not in dropped])
     elements = Nodes(builder, loop, body.nodes)
@@ -310,6 +246,5 @@ def flat_in_loop(
     lengths = builder.fresh(f"{loop.name}/lengths")
     loop.outputs.append(lengths)
     nodes.nodes[:0] = before.nodes
-    lengths = nodes.reverse(lengths) if one.at_front else lengths
     flat = nodes.op("ConcatFromSequence", loop.outputs[state], axis=axis)
     return flat, lengths

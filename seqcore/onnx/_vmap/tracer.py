@@ -97,10 +97,6 @@ class Tracer:
         The emitter.
     count : str
         The trip count, as a tensor of shape [1].
-    numbers : str
-        The numbers of the iterations, a vector.
-    trips : str
-        The same as a scalar, where the iterations are all of the loop's, in order; else "".
     is_portable : bool, optional
         If True, other runtimes than onnxruntime run it too.
 
@@ -132,13 +128,10 @@ class Tracer:
         shapes: LoopShapes,
         nodes: Nodes,
         count: str,
-        numbers: str,
-        trips: str = "",
         is_portable: bool = False,
     ) -> None:
         self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
-        self.count, self.trips, self.is_portable = count, trips, is_portable
-        self.numbers = numbers
+        self.count, self.is_portable = count, is_portable
         self.opset = prepared.model.opset
         self.values: dict[str, Value] = {}
         self.may_fail_empty = False
@@ -354,21 +347,6 @@ class Tracer:
         """Return how many iterations there are, as a scalar."""
         return self.nodes.squeeze(self.count, 0)
 
-    def first_rows(self, tensor: str, axis: int) -> str | None:
-        """Return what an axis of a tensor has at the iterations' numbers, None where these are not all."""
-        if not self.trips:
-            return None
-        nodes = self.nodes
-        known, shape = self.prepared.integer(self.trips), self.prepared.shape(tensor)
-        if known is not None and shape is not None and shape[axis] == known:
-            return tensor
-        if is_length_of(self.prepared, self.trips, tensor, axis):
-            end = nodes.unsqueeze(self.trips, 0)
-        else:
-            is_short = nodes.op("Less", nodes.length(tensor, axis), self.trips)
-            end = nodes.op("Add", self.count, nodes.fail_if(is_short))
-        return nodes.slice(tensor, nodes.constant([0]), end, axis)
-
     def aligned(self, name: str, rank: int) -> str:
         """Return a value that others of a rank are broadcast with."""
         return self._longer(self.name(name), self.rank(name), rank) if self.varies(name) else self.name(name)
@@ -383,36 +361,3 @@ class Tracer:
 
     def vary(self, names: Sequence[str]) -> list[Value]:
         return [Value(name, True) for name in names]
-
-
-def is_length_of(prepared: Prepared, number: str, tensor: str, axis: int) -> bool:
-    """Return whether an integer is the length of a tensor's axis for sure."""
-    fixed, shape = prepared.numbers.get(number), prepared.shape(tensor)
-    if fixed is not None and shape is not None and len(fixed) == 1 and fixed[0] is not None:
-        return fixed[0] == shape[axis]
-    # From the number to the Shape, by nodes that take one of its items.
-    place = None
-    while (node := prepared.producer(number)) is not None:
-        if node.is_op("Shape"):
-            start = node.attribute("start", 0)
-            return node.inputs[0] == tensor and place == axis and start == 0
-        if node.is_op("Gather") and place is None and prepared.constant(node.inputs[1]) is not None:
-            at = prepared.constant(node.inputs[1])
-            place = int(at.reshape(-1)[0]) if at is not None and at.size == 1 else None
-            if place is None or place < 0:
-                return False
-        elif node.is_op("Add") and is_check(prepared, node.inputs[1]):
-            pass
-        elif not node.is_op("Identity", "Squeeze", "Unsqueeze", "Reshape"):
-            return False
-        number = node.inputs[0]
-    return False
-
-
-def is_check(prepared: Prepared, number: str) -> bool:
-    """Return whether a number is the 0 of `Nodes.fail_if`."""
-    node = prepared.producer(number)
-    if node is None or not node.is_op("Gather"):
-        return prepared.integer(number) == 0
-    data = prepared.constant(node.inputs[0])
-    return data is not None and data.shape == (1,) and data[0] == 0
