@@ -23,7 +23,7 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import from_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._thresholds import LONG, LONG_TO_COPY
+from seqcore.onnx._thresholds import LONG_TO_COPY, MOST_READ
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int = 0) -> list[FedLimit]:
@@ -37,8 +37,8 @@ def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int 
     limit : int
         The most iterations of a loop that carries sequences, and the most parts of a split.
     most_elements : int, optional
-        If not 0, such a loop may have any number of iterations, and its sequences so many elements; no more
-        than the limit where they are copied.
+        If not 0, such a loop may have any number of iterations, and its sequences so many elements; fewer
+        where they are copied.
 
     Raises
     ------
@@ -51,14 +51,14 @@ def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int 
     return [*dict.fromkeys(checks.fed)]
 
 
-def limit_of(graph: Graph, prepared: Prepared) -> int:
-    """Return how many iterations a loop of a model may have, or a sequence elements, for onnxruntime."""
-    for node in graph.all_nodes():
-        if node.is_op("Loop"):
-            for inner in node.body.all_nodes():
-                if record_of(inner).copies_lists and not prepared.is_tensor(inner.outputs[0]):
-                    return LONG_TO_COPY
-    return LONG
+def _copies_lists(prepared: Prepared) -> bool:
+    """Return whether an iteration may copy a list with its data."""
+    return any(
+        record_of(inner).copies_lists and not prepared.is_tensor(inner.outputs[0])
+        for node in prepared.model.graph.all_nodes()
+        if node.is_op("Loop")
+        for inner in node.body.all_nodes()
+    )
 
 
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
@@ -83,7 +83,10 @@ class Checks:
         self.fed: list[FedLimit] = []
         self._bounds = Bounds(prepared, limit)
         self._depth = 0  # of the graph at hand: a node inside another may not run, whatever is fed
-        self._most_elements = min(most_elements, limit) if limit <= LONG_TO_COPY else most_elements
+        self._counts_elements = bool(most_elements)
+        self._most_elements = most_elements or limit
+        if _copies_lists(prepared):
+            self._most_elements = min(self._most_elements, LONG_TO_COPY)
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
         self._filled: FilledElements | None = None
@@ -146,15 +149,15 @@ class Checks:
 
     def limit_loop(self, node: Node, prepared: Prepared) -> None:
         """Let a loop that carries sequences fail if it is long, or these are."""
-        if self._most_elements:
-            self._limit_elements(node, prepared, self._most_elements)
-            return
-        self._limit_trips(node, prepared)
-        if any(inner.is_op("Loop") and carries_sequences(inner, prepared) for inner in node.body.all_nodes()):
-            # Few iterations of each make a long list.
-            self._limit_elements(node, prepared, self._limit)
+        if not self._counts_elements:
+            self._limit_trips(node, prepared)
+        if self._counts_elements or any(
+            inner.is_op("Loop") and carries_sequences(inner, prepared) for inner in node.body.all_nodes()
+        ):
+            # In nested loops, few iterations of each make a long list.
+            self._limit_elements(node, prepared)
 
-    def _limit_elements(self, node: Node, prepared: Prepared, most: int) -> None:
+    def _limit_elements(self, node: Node, prepared: Prepared) -> None:
         """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
         parts, nodes = parts_of(node), self._at_the_end_of(node.body)
         names = [name for name in parts.next_states if not prepared.is_tensor(name)]
@@ -162,7 +165,7 @@ class Checks:
             raise Declined(f"{node.label()} carries values that may be no sequences")
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
-        going = nodes.op("Gather", nodes.constant([True] * (most + 1), bool), count, axis=0)
+        going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
         go_on_with(node, going, nodes, prepared)
 
     def _limit_trips(self, node: Node, prepared: Prepared) -> None:
@@ -221,6 +224,8 @@ class Checks:
             self._want_short(node, lengths.size)
         elif isinstance(total, int):
             self._want_short(node, -(-total // max(int(lengths), 1)))
+        elif self._limit == MOST_READ:
+            return
         elif not self._is_checked_on_feed(
             self._bounds.fed_length(tensor, axis, max(int(lengths), 1) * self._limit)
         ):
