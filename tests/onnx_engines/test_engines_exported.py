@@ -34,7 +34,7 @@ def built_steps(engines):
 @pytest.mark.parametrize("name", NAMES[::3])
 def test_short_runs_go_in_one(name):
     """All of them, from the first on: no step is even built."""
-    engines, runs = engines_of(name, (1, 2, 4, 8), 3)
+    engines, runs = engines_of(name, (1, 2, 4), 3)
     assert engines.whole is not None, engines.declined
     assert engines.declined == ""
     attempts = engines.tiers[0]

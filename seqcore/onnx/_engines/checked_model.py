@@ -21,7 +21,6 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
-from seqcore.onnx._model.types import from_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._thresholds import LONG_TO_COPY, MOST_READ
 
@@ -69,6 +68,9 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
     return ""
 
 
+_NO_TRIPS = (1 << 63) - 1  # what exporters write for a `while`
+
+
 class Checks:
     """Puts checks before, behind and into nodes; records say which, in `guard`.
 
@@ -90,8 +92,6 @@ class Checks:
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
         self._filled: FilledElements | None = None
-        self._kept: list[tuple[Graph, str]] = []  # the checks that nobody reads
-        self._after: list[tuple[Node, str]] = []  # loops of the graph at hand → whether they would go on
 
     def _fresh_nodes(self) -> Nodes:
         return Nodes(self._builder, "check")
@@ -111,9 +111,6 @@ class Checks:
             record_of(node).guard(node, prepared, self)
             nodes += [*self._nodes.nodes, node]
         graph.nodes = nodes
-        ended, self._after = self._after, []
-        for _, name in ended:
-            self._kept.append((graph, self._at_the_end_of(graph).fail_if(name)))
 
     def _is_checked_on_feed(self, limit: FedLimit | None) -> bool:
         """Return whether a limit on the feed takes the place of a check; then it is one."""
@@ -125,8 +122,7 @@ class Checks:
     def finish(self) -> None:
         """Add the checks that depend on all nodes."""
         if self._filled is not None:
-            self._kept += self._filled.checks()
-        keep_checks(self._model, self._kept, self._builder, self._at_the_end_of)
+            keep_checks(self._model, self._filled.checks(), self._builder, self._at_the_end_of)
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
@@ -149,12 +145,11 @@ class Checks:
 
     def limit_loop(self, node: Node, prepared: Prepared) -> None:
         """Let a loop that carries sequences fail if it is long, or these are."""
-        if not self._counts_elements:
-            self._limit_trips(node, prepared)
-        if self._counts_elements or any(
+        # Few iterations of nested loops make a long list.
+        is_nested = any(
             inner.is_op("Loop") and carries_sequences(inner, prepared) for inner in node.body.all_nodes()
-        ):
-            # In nested loops, few iterations of each make a long list.
+        )
+        if self._counts_elements or not self._limit_trips(node, prepared) or is_nested:
             self._limit_elements(node, prepared)
 
     def _limit_elements(self, node: Node, prepared: Prepared) -> None:
@@ -168,49 +163,22 @@ class Checks:
         going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
         go_on_with(node, going, nodes, prepared)
 
-    def _limit_trips(self, node: Node, prepared: Prepared) -> None:
-        """Let a loop fail that has too many iterations."""
+    def _limit_trips(self, node: Node, prepared: Prepared) -> bool:
+        """Let a loop fail that has too many iterations; return False for a `while`."""
         parts = parts_of(node)
-        known = prepared.integer(parts.trips) if parts.trips else None
-        if known is not None and known <= self._limit:
-            return
-        if parts.trips and known is None:
+        known = prepared.integer(parts.trips) if parts.trips else _NO_TRIPS
+        if known is None:
             if self._is_checked_on_feed(self._bounds.fed_number(parts.trips)):
-                return
+                return True
             trips = node.inputs[0]
             if not is_never_negative(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
                 trips = self._nodes.op("Max", trips, self._nodes.constant(0))
             table = self._nodes.constant(range(self._limit + 1))
             node.inputs[0] = self._nodes.op("Gather", table, trips, axis=0)
-        elif parts.passes_condition_on:
+        elif known > self._limit and parts.passes_condition_on:
             raise Declined(f"{node.label()} has more than {self._limit} iterations in every run")
-        else:
-            self._limit_while(node)
-
-    def _limit_while(self, node: Node) -> None:
-        """End a `while`, whose trips are 2⁶³ or not given, after so many, and fail if it would go on.
-
-        What the body says of going on becomes a state as well: after the loop it tells.
-        """
-        body, k = node.body, len(node.inputs) - 2
-        going = body.outputs[0]
-        goes_on = self._at_the_end_of(body).op("Identity", going)
-        went_on, at_last = self._builder.fresh("check/went_on"), self._builder.fresh("check/at_last")
-        body.inputs.append(went_on)
-        body.outputs.insert(1 + k, goes_on)
-        shape = body.declared.get(going)
-        for name in (went_on, goes_on):
-            if shape is not None:
-                body.declared[name] = shape
-        node.inputs[0] = self._nodes.constant(self._limit)
-        node.inputs.append(self._nodes.constant(np.zeros(self._shape_of_condition(node)), bool))
-        node.outputs.insert(k, at_last)
-        self._after.append((node, at_last))
-
-    def _shape_of_condition(self, node: Node) -> tuple[int, ...]:
-        kind = node.body.declared.get(node.body.inputs[1])
-        return (1,) if kind is not None and from_type_proto(kind).rank == 1 else ()
+        return known is None or known <= self._limit
 
     def limit_pieces(self, node: Node, prepared: Prepared) -> None:
         """Let a split fail that makes too many pieces."""
