@@ -85,7 +85,7 @@ def test_lists_in_and_out(kind):
                 np.testing.assert_allclose(a, b, 1e-6)
         (count,) = used.run(["n"], feed)
         assert count == n
-    assert ran(used._engines.compiled)["ragged"][0] > 0
+    assert ran(used._engines.compiled)["tensors"][0] > 0
 
 
 def test_results_are_apart_from_the_feed():
@@ -111,7 +111,7 @@ def test_elements_of_other_shapes_than_declared():
     odd = [np.zeros((2, 4), np.float32)] * LONG
     t, _ = used.run(s=odd, k=np.float32(1))
     assert {one.shape for one in t} == {(2, 4)}
-    assert ran(used.engines)["unsure steps"] == (1, 0)
+    assert ran(used.engines)["given steps"] == (1, 0)
 
 
 def test_errors_name_the_node():
@@ -135,16 +135,16 @@ def test_nested_loops(monkeypatch, most):
         feed = {"x": x, "n": i64(n)}
         np.testing.assert_array_equal(used.run(None, feed)[0], by_reference(given, feed)[0])
     counts = ran(used._engines.compiled)
-    assert counts["ragged"][0 if most > 100 else 1] > 0
+    assert counts["tensors"][0 if most > 100 else 1] > 0
     assert ("given steps" in counts) == (most == 100)
 
 
 def test_what_stays_as_it_was():
     """An edit without a loop copies nothing in steps; maps on threads stay maps."""
     text = "g (seq(float[N]) s, float[N] x) => (seq(float[N]) t) { t = SequenceInsert (s, x) }"
-    assert InferenceSession(model(text))._engines.compiled.tier("ragged") is None
+    assert InferenceSession(model(text))._engines.compiled.tier("tensors") is None
     text = """g (seq(float[N]) s) => (seq(float[N]) t) {
         t = SequenceMap (s) <body = b (float[N] x) => (float[N] y) { y = Neg (x) }>
     }"""
-    assert InferenceSession(model(text))._engines.compiled.tier("ragged") is not None
-    assert InferenceSession(model(text), max_workers=2)._engines.compiled.tier("ragged") is None
+    assert InferenceSession(model(text))._engines.compiled.tier("tensors") is not None
+    assert InferenceSession(model(text), max_workers=2)._engines.compiled.tier("tensors") is None

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 
-from support.models.exported import MODELS
-from support.models.sessions import assert_values, model, reference
+from support.models.exported import MODELS  # noqa: E402
+from support.models.sessions import assert_values, model, reference  # noqa: E402
 
-from seqcore.onnx import InferenceSession
+from seqcore.onnx import InferenceSession  # noqa: E402
 
 # The elements of a list are looked up, and doubled as often as the loop runs.
 LOOK_UP = """
@@ -40,6 +40,16 @@ def with_axes(feed, rank):
 WITH_SCALARS = [name for name, one in MODELS.items() if any(map(is_scalar, one.example(4).values()))]
 
 
+def numbers_of(value):
+    """The numbers of a result, whatever their axes."""
+    parts = [value] if isinstance(value, np.ndarray) else [*value]
+    return np.concatenate([np.ravel(part) for part in parts]) if parts else np.empty(0)
+
+
+def version_of(module):
+    return tuple(map(int, module.__version__.split(".")[:2]))
+
+
 def feed_of(n, rank):
     x = np.arange(12, dtype=np.float32).reshape(6, 2)
     return with_axes({"x": x, "n": np.array(n), "k": np.array(3), "go": np.array(True)}, rank)
@@ -57,8 +67,14 @@ def test_exported_models(name, rank):
         try:
             expected = theirs.run(None, feed)
         except Exception:  # of an embedding that then has an axis more, say
-            with pytest.raises(Exception):  # noqa: B017, PT011  (kinds differ, and no text is promised)
-                ours.run(None, feed)
+            try:
+                found = ours.run(None, feed)
+            except Exception:
+                continue  # kinds differ, and no text is promised
+            # Older versions of onnxruntime refuse some of what newer ones take.
+            assert version_of(onnxruntime) < (1, 31)
+            expected = theirs.run(None, one.example(max(size, one.least), k))
+            assert_values(list(map(numbers_of, found)), list(map(numbers_of, expected)), 1e-4)
         else:
             assert_values(ours.run(None, feed), expected, 1e-4)
 

@@ -21,9 +21,8 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
-from seqcore.onnx._model.types import from_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._thresholds import LONG, LONG_TO_COPY
+from seqcore.onnx._thresholds import LONG_TO_COPY, MOST_READ
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int = 0) -> list[FedLimit]:
@@ -37,8 +36,8 @@ def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int 
     limit : int
         The most iterations of a loop that carries sequences, and the most parts of a split.
     most_elements : int, optional
-        If not 0, such a loop may have any number of iterations, and its sequences so many elements; no more
-        than the limit where they are copied.
+        If not 0, such a loop may have any number of iterations, and its sequences so many elements; fewer
+        where they are copied.
 
     Raises
     ------
@@ -51,14 +50,14 @@ def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int 
     return [*dict.fromkeys(checks.fed)]
 
 
-def limit_of(graph: Graph, prepared: Prepared) -> int:
-    """Return how many iterations a loop of a model may have, or a sequence elements, for onnxruntime."""
-    for node in graph.all_nodes():
-        if node.is_op("Loop"):
-            for inner in node.body.all_nodes():
-                if record_of(inner).copies_lists and not prepared.is_tensor(inner.outputs[0]):
-                    return LONG_TO_COPY
-    return LONG
+def _copies_lists(prepared: Prepared) -> bool:
+    """Return whether an iteration may copy a list with its data."""
+    return any(
+        record_of(inner).copies_lists and not prepared.is_tensor(inner.outputs[0])
+        for node in prepared.model.graph.all_nodes()
+        if node.is_op("Loop")
+        for inner in node.body.all_nodes()
+    )
 
 
 def why_not_whole(graph: Graph, prepared: Prepared) -> str:
@@ -67,6 +66,9 @@ def why_not_whole(graph: Graph, prepared: Prepared) -> str:
         if why := record_of(node).deviates(node, prepared):
             return f"{node.label()} {why}"
     return ""
+
+
+_NO_TRIPS = (1 << 63) - 1  # what exporters write for a `while`
 
 
 class Checks:
@@ -83,12 +85,13 @@ class Checks:
         self.fed: list[FedLimit] = []
         self._bounds = Bounds(prepared, limit)
         self._depth = 0  # of the graph at hand: a node inside another may not run, whatever is fed
-        self._most_elements = min(most_elements, limit) if limit <= LONG_TO_COPY else most_elements
+        self._counts_elements = bool(most_elements)
+        self._most_elements = most_elements or limit
+        if _copies_lists(prepared):
+            self._most_elements = min(self._most_elements, LONG_TO_COPY)
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
         self._filled: FilledElements | None = None
-        self._kept: list[tuple[Graph, str]] = []  # the checks that nobody reads
-        self._after: list[tuple[Node, str]] = []  # loops of the graph at hand → whether they would go on
 
     def _fresh_nodes(self) -> Nodes:
         return Nodes(self._builder, "check")
@@ -108,9 +111,6 @@ class Checks:
             record_of(node).guard(node, prepared, self)
             nodes += [*self._nodes.nodes, node]
         graph.nodes = nodes
-        ended, self._after = self._after, []
-        for _, name in ended:
-            self._kept.append((graph, self._at_the_end_of(graph).fail_if(name)))
 
     def _is_checked_on_feed(self, limit: FedLimit | None) -> bool:
         """Return whether a limit on the feed takes the place of a check; then it is one."""
@@ -122,8 +122,7 @@ class Checks:
     def finish(self) -> None:
         """Add the checks that depend on all nodes."""
         if self._filled is not None:
-            self._kept += self._filled.checks()
-        keep_checks(self._model, self._kept, self._builder, self._at_the_end_of)
+            keep_checks(self._model, self._filled.checks(), self._builder, self._at_the_end_of)
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
@@ -146,15 +145,14 @@ class Checks:
 
     def limit_loop(self, node: Node, prepared: Prepared) -> None:
         """Let a loop that carries sequences fail if it is long, or these are."""
-        if self._most_elements:
-            self._limit_elements(node, prepared, self._most_elements)
-            return
-        self._limit_trips(node, prepared)
-        if any(inner.is_op("Loop") and carries_sequences(inner, prepared) for inner in node.body.all_nodes()):
-            # Few iterations of each make a long list.
-            self._limit_elements(node, prepared, self._limit)
+        # Few iterations of nested loops make a long list.
+        is_nested = any(
+            inner.is_op("Loop") and carries_sequences(inner, prepared) for inner in node.body.all_nodes()
+        )
+        if self._counts_elements or not self._limit_trips(node, prepared) or is_nested:
+            self._limit_elements(node, prepared)
 
-    def _limit_elements(self, node: Node, prepared: Prepared, most: int) -> None:
+    def _limit_elements(self, node: Node, prepared: Prepared) -> None:
         """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
         parts, nodes = parts_of(node), self._at_the_end_of(node.body)
         names = [name for name in parts.next_states if not prepared.is_tensor(name)]
@@ -162,52 +160,25 @@ class Checks:
             raise Declined(f"{node.label()} carries values that may be no sequences")
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
-        going = nodes.op("Gather", nodes.constant([True] * (most + 1), bool), count, axis=0)
+        going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
         go_on_with(node, going, nodes, prepared)
 
-    def _limit_trips(self, node: Node, prepared: Prepared) -> None:
-        """Let a loop fail that has too many iterations."""
+    def _limit_trips(self, node: Node, prepared: Prepared) -> bool:
+        """Let a loop fail that has too many iterations; return False for a `while`."""
         parts = parts_of(node)
-        known = prepared.integer(parts.trips) if parts.trips else None
-        if known is not None and known <= self._limit:
-            return
-        if parts.trips and known is None:
+        known = prepared.integer(parts.trips) if parts.trips else _NO_TRIPS
+        if known is None:
             if self._is_checked_on_feed(self._bounds.fed_number(parts.trips)):
-                return
+                return True
             trips = node.inputs[0]
             if not is_never_negative(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
                 trips = self._nodes.op("Max", trips, self._nodes.constant(0))
             table = self._nodes.constant(range(self._limit + 1))
             node.inputs[0] = self._nodes.op("Gather", table, trips, axis=0)
-        elif parts.passes_condition_on:
+        elif known > self._limit and parts.passes_condition_on:
             raise Declined(f"{node.label()} has more than {self._limit} iterations in every run")
-        else:
-            self._limit_while(node)
-
-    def _limit_while(self, node: Node) -> None:
-        """End a `while`, whose trips are 2⁶³ or not given, after so many, and fail if it would go on.
-
-        What the body says of going on becomes a state as well: after the loop it tells.
-        """
-        body, k = node.body, len(node.inputs) - 2
-        going = body.outputs[0]
-        goes_on = self._at_the_end_of(body).op("Identity", going)
-        went_on, at_last = self._builder.fresh("check/went_on"), self._builder.fresh("check/at_last")
-        body.inputs.append(went_on)
-        body.outputs.insert(1 + k, goes_on)
-        shape = body.declared.get(going)
-        for name in (went_on, goes_on):
-            if shape is not None:
-                body.declared[name] = shape
-        node.inputs[0] = self._nodes.constant(self._limit)
-        node.inputs.append(self._nodes.constant(np.zeros(self._shape_of_condition(node)), bool))
-        node.outputs.insert(k, at_last)
-        self._after.append((node, at_last))
-
-    def _shape_of_condition(self, node: Node) -> tuple[int, ...]:
-        kind = node.body.declared.get(node.body.inputs[1])
-        return (1,) if kind is not None and from_type_proto(kind).rank == 1 else ()
+        return known is None or known <= self._limit
 
     def limit_pieces(self, node: Node, prepared: Prepared) -> None:
         """Let a split fail that makes too many pieces."""
@@ -221,6 +192,8 @@ class Checks:
             self._want_short(node, lengths.size)
         elif isinstance(total, int):
             self._want_short(node, -(-total // max(int(lengths), 1)))
+        elif self._limit == MOST_READ:
+            return
         elif not self._is_checked_on_feed(
             self._bounds.fed_length(tensor, axis, max(int(lengths), 1) * self._limit)
         ):

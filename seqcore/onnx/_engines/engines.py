@@ -4,21 +4,19 @@
                   │ a third run, a long sequence, or an error: the model is compiled
                   ▼
             tiers, in order:
-            whole           onnxruntime runs the given model or the lowered one, whichever is smaller
-            lowered whole   if that was the given one, and onnxruntime is quick with long lists in the other
-            long            else the lowered model as long as its sequences are short, however long its loops
-            ragged          the model with tensors in place of lists everywhere, if none is left; second if it
-                            is quick with short lists, too, and `large` is then the first for longer ones
-            lowered steps   if there are sequences left in the lowered model
-            given steps     results, or the error with the node's name
-            unsure steps    the same where fed elements are not as the model declares them
+            short           onnxruntime runs the given model, while its sequences are short
+            long            the same with any number of iterations, if no other way is quick
+            tensors         onnxruntime runs the lowered model, if it needs no sequences
+            steps           the lowered model in steps, if it has sequences
+            given steps     the given model in steps: results, or the error with the node's name
 
-See `tiers` for when each is tried.
+Only `tensors` and `given steps` are there if the lowered model needs no sequences and is no larger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from onnx import ModelProto
@@ -27,24 +25,8 @@ from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.ragged_model import RaggedModel
 from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
 from seqcore.onnx._engines.steps_engine import StepsEngine
-from seqcore.onnx._engines.tiers import (
-    GivenStepsTier,
-    LongLoopsTier,
-    LoweredWholeTier,
-    RaggedTier,
-    Run,
-    StepsTier,
-    Tier,
-    WholeTier,
-)
-from seqcore.onnx._engines.whole import (
-    WholeModel,
-    carries_lists,
-    has_lists,
-    has_lists_inside,
-    made_whole,
-    size_of,
-)
+from seqcore.onnx._engines.tiers import GivenStepsTier, Run, StepsTier, Tier
+from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, made_whole, size_of
 from seqcore.onnx._lowering.pipeline import lower_prepared
 from seqcore.onnx._model.prepare import declare_types, prepare
 from seqcore.onnx._model.prepared import Prepared
@@ -53,15 +35,7 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import (
-    FEW,
-    HEAVY,
-    LONG,
-    LONG_TO_COPY,
-    MOST_EDITED,
-    MOST_TO_CONVERT,
-    RUNS_AS_GIVEN,
-)
+from seqcore.onnx._thresholds import FEW, HEAVY, LONG, MOST_EDITED, RUNS_AS_GIVEN
 
 
 class Engines:
@@ -88,7 +62,7 @@ class Engines:
         self.prepared, self._others = prepared, (sessions, max_workers)
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
         self._runs = 0
-        first = WholeTier("whole", lambda: made_whole(prepared, self.interface, sessions, max_workers))
+        first = Tier("short", lambda: made_whole(prepared, self.interface, sessions, max_workers))
         if drawing := drawing_nodes(prepared):
             give_seeds(drawing)
         self._first = None if drawing or first.get() is None else first
@@ -169,7 +143,7 @@ class Compiled:
     sessions : Sessions
     max_workers : int or None
         As `Engines` has them.
-    first : WholeTier
+    first : Tier
         The given model, whole.
 
     Attributes
@@ -190,7 +164,7 @@ class Compiled:
         interface: Interface,
         sessions: Sessions,
         max_workers: int | None,
-        first: WholeTier,
+        first: Tier,
     ) -> None:
         self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
         # With several workers, maps are better left to them. If onnx finds a fault, onnxruntime refuses.
@@ -198,71 +172,47 @@ class Compiled:
             given, keep_maps=max_workers != 1, is_checked=False
         )
         self.has_lists = has_lists(lowered)
-        has_lowered_steps = lowered is not given and self.has_lists
-        self.tiers: list[Tier]
-        if drawing_nodes(given):
-            self.tiers = list(self._drawing_tiers(given, lowered))
-            self.first_steps()
-            return
-        self.tiers = [
-            *self._whole_tiers(given, lowered, first),
-            *([self._steps_tier("lowered steps", lowered)] if has_lowered_steps else []),
-            self._steps_tier("given steps", given),
-            GivenStepsTier("unsure steps", lambda: self._steps_of(_without_beliefs(given))),
-        ]
-        if self.whole is None and self.tier("ragged") is None:
+        # Of elements of another shape than declared nothing is known: those are for the last tier.
+        unsure = _without_beliefs(given) if interface.declares_elements else given
+        is_drawing = bool(drawing_nodes(given))
+        if is_drawing and interface.declares_elements:
+            lowered = unsure  # one engine has to take all runs, as it has the generators
+        self.tiers: list[Tier] = [] if is_drawing else self._whole_tiers(given, lowered, first)
+        if lowered is not unsure and (self.has_lists or is_drawing):
+            self.tiers.append(StepsTier("steps", lambda: self._steps_of(lowered)))
+        self.tiers.append(GivenStepsTier("given steps", lambda: self._steps_of(unsure)))
+        if all(one.made is None for one in self.tiers):
             self.first_steps()  # a model that can't run raises now
 
-    def _whole_tiers(self, given: Prepared, lowered: Prepared, first: WholeTier) -> Iterator[Tier]:
-        """Yield the tiers that run a model whole: of the smaller of two first."""
-        candidates, second = [first], None
+    def _whole_tiers(self, given: Prepared, lowered: Prepared, first: Tier) -> list[Tier]:
+        """Return the tiers that run a model whole: with lists, while they are short, and without."""
+        make = partial(self._made_ragged, given) if self.has_lists else partial(self._made_whole, lowered)
+        tensors = Tier("tensors", make)
+        made = tensors.get()
+        candidates = [first]
         if lowered is not given:
-            lowered_whole = WholeTier("whole", lambda: self._made_whole(lowered))
-            if size_of(given) >= size_of(lowered):
-                candidates.insert(0, lowered_whole)
-            else:
-                candidates.append(lowered_whole)
-                if any(note.is_vectorized for note in self.loops) or not has_lists_inside(lowered):
-                    # No list is left in its loops, or only in those for large iterations: it is quick.
-                    first = candidates[0] = self._up_to(FEW, first)
-                    second = LoweredWholeTier("lowered whole", lambda: self._made_whole(lowered))
-        whole = next((one for one in candidates if one.get() is not None), candidates[0])
-        ragged = RaggedTier("ragged", lambda: self._made_ragged(given))
-        is_second = second is not None and whole is first
-        made = ragged.get() if self.interface.has_sequences or (self.has_lists and not is_second) else None
-        if second is not None and is_second and made is None:
-            yield from (first, second)
-            return
-        is_soon = made is not None and (made.is_quick or made.is_linear)
-        if made is not None and is_soon:
-            yield self._up_to(MOST_TO_CONVERT if made.is_quick else LONG_TO_COPY, whole)
-            yield ragged
-            if not self.interface.has_sequences:
-                yield WholeTier("large", whole.get)
-        else:
-            yield whole
-        if carries_lists(lowered) and given.weights.nbytes < HEAVY:
+            is_smaller = size_of(lowered) <= size_of(given)
+            if is_smaller and made is not None and not self.has_lists:
+                return [tensors]
+            if self.has_lists:
+                candidates.insert(not is_smaller, Tier("short", partial(self._made_whole, lowered)))
+        short = next((one for one in candidates if one.get() is not None), candidates[0])
+        quick_from = LONG if made is None else made.quick_from if self.has_lists else FEW
+        tiers = [self._up_to(quick_from, short)]
+        if quick_from == LONG and carries_lists(lowered):
             most = MOST_EDITED if made is None else LONG
-            yield LongLoopsTier("long", lambda: self._made_whole(lowered, most_elements=most))
-        if made is not None and not is_soon:
-            yield ragged
+            tiers.append(Tier("long", partial(self._made_whole, lowered, most_elements=most)))
+        return tiers if made is None else [*tiers, tensors]
 
-    def _drawing_tiers(self, given: Prepared, lowered: Prepared) -> Iterator[Tier]:
-        """Yield the one tier that runs a model with random numbers, and one that names nodes in errors."""
-        unsure = _without_beliefs(given)
-        one = unsure if self.interface.declares_elements else lowered
-        yield self._steps_tier("lowered steps", one)
-        yield GivenStepsTier("unsure steps", lambda: self._steps_of(unsure))
-
-    def _up_to(self, longest: int, tier: WholeTier) -> WholeTier:
+    def _up_to(self, longest: int, tier: Tier) -> Tier:
         """Return a tier for at most so many elements and iterations."""
         whole = tier.get()
         if whole is None or whole.limit <= longest:
             return tier
-        limited = WholeTier("whole", lambda: self._made_whole(whole.prepared, longest=longest))
+        limited = Tier("short", partial(self._made_whole, whole.prepared, longest=longest))
         return tier if limited.get() is None else limited
 
-    def _made_whole(self, prepared: Prepared, **limits: Any) -> WholeModel:
+    def _made_whole(self, prepared: Prepared, **limits: int) -> WholeModel:
         return made_whole(prepared, self.interface, self._sessions, self._max_workers, **limits)
 
     def _made_ragged(self, given: Prepared) -> RaggedModel:
@@ -275,10 +225,6 @@ class Compiled:
 
     def _steps_of(self, prepared: Prepared) -> StepsEngine:
         return StepsEngine(prepared, self.interface, self._sessions, self._max_workers)
-
-    def _steps_tier(self, name: str, prepared: Prepared) -> StepsTier:
-        kind = GivenStepsTier if name == "given steps" else StepsTier
-        return kind(name, lambda: self._steps_of(prepared))
 
     def first_steps(self) -> StepsEngine:
         """Return the steps that come first, made now."""
@@ -295,8 +241,8 @@ class Compiled:
 
     @property
     def declined(self) -> str:
-        """Why the first tier declined that did, "" for none."""
-        return next((one.declined for one in self.tiers if one.declined), "")
+        """Why the first tier declined, "" if it did not."""
+        return self.tiers[0].declined
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
@@ -308,8 +254,11 @@ class Compiled:
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""
+        if self.declined:
+            yield f"    not the whole model in onnxruntime: {self.declined}"
         for tier in self.tiers:
-            yield from (f"    {line}" for line in tier.explain())
+            if (made := tier.get()) is not None:
+                yield from (f"    {line}" for line in made.explain())
             if tier.takes_all():
                 return
 

@@ -11,6 +11,7 @@ iterations of each make long lists.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -29,7 +30,16 @@ from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import MANY_TRIPS, MOST_COPIED_IN_LOOPS, MOST_LARGER, MOST_LARGER_THAN_STEPS
+from seqcore.onnx._thresholds import (
+    FEW,
+    LONG,
+    LONG_TO_PAD,
+    MANY_TRIPS,
+    MOST_COPIED_IN_LOOPS,
+    MOST_LARGER,
+    MOST_LARGER_THAN_STEPS,
+    MOST_TO_CONVERT,
+)
 from seqcore.operators import split_to_sequence
 
 
@@ -47,11 +57,8 @@ class RaggedModel:
     ----------
     may_be_long : bool
         True if a run may fail because a list in a loop gets long.
-    is_quick : bool
-        True if it takes no longer than the given model where loops have more than a few iterations.
-    is_linear : bool
-        True if no loop copies a list again and again, though it may do more than the given model's. A padded
-        list does without that, unless its elements differ much in length.
+    quick_from : int
+        With more elements or iterations it takes no longer than the given model.
 
     Raises
     ------
@@ -77,7 +84,6 @@ class RaggedModel:
         if has_lists(lowered):
             raise Declined("there are sequences left in it")
         size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
-        self.is_quick = size <= MOST_LARGER * given_size
         if size > MOST_LARGER_THAN_STEPS * given_size and not has_nested_lists(prepared):
             raise Declined("iterations of its loops have many nodes more then")
         _check_conditions(lowered)
@@ -87,8 +93,16 @@ class RaggedModel:
         self.may_be_long = _limit_sizes(lowered)
         if self.may_be_long:
             lowered = lowered.again(lowered.model)
-        self.is_linear = not self.may_be_long or any(note.is_padded for note in loops)
+        # A padded list isn't copied again and again, unless its elements differ much in length.
+        is_linear = not self.may_be_long or any(note.is_padded for note in loops)
+        self.quick_from = LONG_TO_PAD if is_linear else LONG
+        if size <= MOST_LARGER * given_size:
+            self.quick_from = MOST_TO_CONVERT if opened.inputs else FEW
         self._model = WholeModel(lowered, Interface(lowered), sessions)
+
+    def explain(self) -> Iterator[str]:
+        """Yield a line that says what runs where."""
+        yield "onnxruntime  the whole lowered model, with values and lengths in place of lists"
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where elements are not as the model declares them."""

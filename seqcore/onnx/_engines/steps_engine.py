@@ -53,6 +53,10 @@ class StepsEngine:
         """Return what was fed, None where it isn't what the model declares."""
         return run.feed if run.fits() or not self._believes_elements else None
 
+    def explain(self) -> Iterator[str]:
+        """Yield lines that say what runs where, in order."""
+        yield from lines_of(self.planner.schedule, self.planner, "")
+
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none: tensors of their own, sequences.
 

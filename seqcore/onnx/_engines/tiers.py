@@ -7,12 +7,11 @@ reaches the caller. `Compiled` has the list of them, in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from seqcore._arguments.shown import add_note
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.steps_engine import lines_of
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
@@ -35,25 +34,18 @@ class Run:
         As a session gets them.
     failed : BaseException or None
         Why the last tier failed.
-    is_fed_long : bool
-        True if a tier found the feed too long, or not what was prepared for.
     """
 
-    __slots__ = ("_fits", "_interface", "failed", "feed", "is_fed_long", "names", "options")
+    __slots__ = ("_fits", "_interface", "failed", "feed", "names", "options")
 
     def __init__(self, interface: Interface, names: Any, feed: Any, options: Any) -> None:
         self._interface, self.names, self.feed, self.options = interface, names, feed, options
         self.failed: BaseException | None = None
-        self.is_fed_long = False
         self._fits: bool | None = None
 
     def fell_back(self, error: BaseException | None) -> None:
         """Note why a tier failed."""
         self.failed = error
-
-    def is_too_long(self) -> None:
-        """Note that a tier found the feed too long, or not what was prepared for."""
-        self.is_fed_long = True
 
     def fits(self) -> bool:
         """Return whether elements of fed sequences have the declared shapes; raise where a name is wrong."""
@@ -105,14 +97,12 @@ class Attempts:
 class Tier(Attempts):
     """A way to run a model, with its record.
 
-    Subclasses say which exceptions the next tier copes with, and what `explain` says of them.
-
     Parameters
     ----------
     name : str
     make : callable
         Returns what runs the model. It has `feed_of(run)`, which gives None for a feed that doesn't suit it,
-        `run(names, feed, options)`, and `may_be_long`, True if it fails where sequences are long.
+        `run(names, feed, options)`, `explain()`, and `may_be_long`, True if it fails where lists are long.
 
     Attributes
     ----------
@@ -122,9 +112,9 @@ class Tier(Attempts):
         Why it declined.
     """
 
-    copes_with: tuple[type[Exception], ...] = ()
+    # The exceptions that the next tier copes with, and those that decline.
+    copes_with: tuple[type[Exception], ...] = (Refused,)
     declines_by: tuple[type[Exception], ...] = (Declined,)
-    says = ""
 
     def __init__(self, name: str, make: Callable[[], Any]) -> None:
         super().__init__()
@@ -172,59 +162,7 @@ class Tier(Attempts):
 
     def takes_all(self) -> bool:
         """Return whether later tiers are for true errors alone."""
-        return self.made is not None
-
-    def explain(self) -> Iterator[str]:
-        """Yield lines that say what runs where."""
-        if self.says and self.get() is not None:
-            yield self.says
-
-
-class WholeTier(Tier):
-    """A model in onnxruntime, in one go, as long as its sequences are short."""
-
-    copes_with = (Refused,)
-
-    def takes_all(self) -> bool:
         return self.made is not None and not self.made.may_be_long
-
-    def explain(self) -> Iterator[str]:
-        if self.get() is None:
-            yield f"not the whole model in onnxruntime: {self.declined}"
-        elif self.takes_all():
-            yield "onnxruntime  the whole lowered model"
-        else:
-            yield "onnxruntime  the whole model, while its lists are short"
-
-
-class LoweredWholeTier(Tier):
-    """The lowered model in one go, if the given one is quicker with short sequences."""
-
-    copes_with = (Refused,)
-    says = "onnxruntime  the whole lowered model, where lists or loops are long"
-
-
-class RaggedTier(Tier):
-    """The lowered model in one go, with values and lengths in place of sequences."""
-
-    copes_with = (Refused,)
-    says = "onnxruntime  the whole lowered model, with values and lengths in place of lists"
-
-    def takes_all(self) -> bool:
-        return self.made is not None and not self.made.may_be_long
-
-
-class LongLoopsTier(Tier):
-    """A model in one go whose loops may be long, but not its sequences."""
-
-    copes_with = (Refused,)
-    says = "onnxruntime  the whole model, while its lists are short, however long its loops"
-
-    def attempt(self, run: Run) -> list[Any] | None:
-        return None if run.is_fed_long else super().attempt(run)
-
-    def takes_all(self) -> bool:
-        return False
 
 
 class StepsTier(Tier):
@@ -235,11 +173,7 @@ class StepsTier(Tier):
     """
 
     copes_with = _OF_DATA
-    declines_by: tuple[type[Exception], ...] = (Declined, ValueError)
-
-    def explain(self) -> Iterator[str]:
-        if (steps := self.get()) is not None:
-            yield from lines_of(steps.planner.schedule, steps.planner, "")
+    declines_by = (Declined, ValueError)
 
 
 class GivenStepsTier(StepsTier):

@@ -8,12 +8,12 @@ the one and name the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onnx import TensorProto
 
-from seqcore.onnx._engines.checked_model import add_checks, carries_sequences, limit_of, why_not_whole
+from seqcore.onnx._engines.checked_model import add_checks, carries_sequences, why_not_whole
 from seqcore.onnx._engines.executable import Executable
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.graph import Graph, Model
@@ -26,7 +26,7 @@ from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import read_names
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import HEAVY, LONG, MOST_INSERTS, TRIPS
+from seqcore.onnx._thresholds import HEAVY, LONG, MOST_READ, TRIPS
 
 
 class WholeModel(Executable):
@@ -70,8 +70,8 @@ class WholeModel(Executable):
         why = _why_not_across(prepared, self.may_be_long)
         if why := why or (_why_not_inside(prepared) if self.may_be_long else ""):
             raise Declined(why)
-        self.prepared = prepared
-        self.limit = min(longest, limit_of(graph, prepared))
+        self.prepared, self._has_long_loops = prepared, bool(most_elements)
+        self.limit = min(longest, limit_of(prepared))
         model = prepared.model.copy()
         declare_types(model, prepared)
         for name in (*graph.inputs, *graph.outputs):
@@ -84,11 +84,17 @@ class WholeModel(Executable):
         self._limits = add_checks(model, prepared, self.limit, most_elements) if self.may_be_long else []
         super().__init__(model, interface.names, prepared, sessions)
 
+    def explain(self) -> Iterator[str]:
+        """Yield a line that says what runs where."""
+        what = "lowered model"
+        if self.may_be_long:
+            what = "model, while its lists are short" + ", however long its loops" * self._has_long_loops
+        yield f"onnxruntime  the whole {what}"
+
     def feed_of(self, run: Any) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
         values = run.feed
         if type(values) is not dict and not isinstance(values, Mapping):
-            run.is_too_long()
             return None
         feed = {}
         feeds, limit = self._feeds, self.limit
@@ -96,7 +102,6 @@ class WholeModel(Executable):
             one = feeds.get(name)
             made = None if one is None else one.for_onnxruntime(value, limit)
             if made is None:
-                run.is_too_long()
                 return None
             feed[name] = made
         return feed if self._allows(feed) else None
@@ -111,7 +116,7 @@ class WholeModel(Executable):
 
 
 def made_whole(
-    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: int | None, **limits: Any
+    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: int | None, **limits: int
 ) -> WholeModel:
     """Return a model that runs whole, its maps as loops where that is what it takes.
 
@@ -172,6 +177,18 @@ def carries_lists(prepared: Prepared) -> bool:
     return any(carries_sequences(loop, prepared) for loop in loops)
 
 
+def limit_of(prepared: Prepared) -> int:
+    """Return how many iterations a loop may have, or a sequence elements, for onnxruntime to be quick."""
+    only_reads = has_lists_inside(prepared) and not carries_lists(prepared)
+    return MOST_READ if only_reads else LONG
+
+
+def has_lists_inside(prepared: Prepared) -> bool:
+    """Return whether a loop or a branch of a model has to do with sequences or optionals."""
+    inner = (graph for graph in prepared.model.graph.all_graphs() if graph is not prepared.model.graph)
+    return any(record_of(node).is_of_lists for graph in inner for node in graph.nodes)
+
+
 def has_nested_lists(prepared: Prepared) -> bool:
     """Return whether a loop that carries sequences is inside of another."""
     loops = [node for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]
@@ -180,16 +197,6 @@ def has_nested_lists(prepared: Prepared) -> bool:
         for loop in loops
         if carries_sequences(loop, prepared)
         for inner in loop.body.all_nodes()
-    )
-
-
-def has_lists_inside(prepared: Prepared) -> bool:
-    """Return whether a graph inside a model has to do with sequences or optionals."""
-    return any(
-        record_of(node).is_of_lists or not all(map(prepared.is_tensor, graph.inputs))
-        for graph in prepared.model.graph.all_graphs()
-        if graph is not prepared.model.graph
-        for node in graph.nodes
     )
 
 
@@ -206,12 +213,9 @@ def _why_not_across(prepared: Prepared, has_lists: bool) -> str:
 
 def _why_not_inside(prepared: Prepared) -> str:
     """Return why a model with sequences had better not run whole, "" if it may."""
-    graph = prepared.model.graph
-    if sum(record_of(node).grows_lists for node in graph.all_nodes()) > MOST_INSERTS:
-        return f"more than {MOST_INSERTS} of its nodes insert into sequences"
     if prepared.weights.nbytes >= HEAVY:
         return "its weights would be held twice"
-    return why_not_whole(graph, prepared)
+    return why_not_whole(prepared.model.graph, prepared)
 
 
 def _declare_results(model: Model, prepared: Prepared) -> None:

@@ -41,7 +41,7 @@ def turned(s, n):
 def steps_of(used):
     """The steps that a session runs where onnxruntime doesn't run all."""
     engines = used._engines.compiled
-    return (engines.tier("lowered steps") or engines.tier("given steps")).get()
+    return (engines.tier("steps") or engines.tier("given steps")).get()
 
 
 def planner_of(text):
@@ -91,7 +91,7 @@ class Used:
 
         What runs long loops of short sequences is left out: see `ran`.
         """
-        wholes = [one for one in self.engines.tiers if one.name in ("whole", "lowered whole")]
+        wholes = [one for one in self.engines.tiers if one.name in ("short", "tensors")]
         return sum(one.taken for one in wholes), sum(one.failures for one in wholes)
 
     def is_made(self, name):

@@ -239,5 +239,5 @@ def in_steps(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
     engines = session._engines.compiled
-    engines.tiers = engines.tiers[-2:]
+    engines.tiers = engines.tiers[-1:]
     return session
