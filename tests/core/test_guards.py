@@ -188,7 +188,7 @@ class TestRuns:
         seq = sq.split_to_sequence(table[:, :2])
         order = np.concatenate([np.arange(50, 100), np.random.default_rng(0).permutation(200)])
         assert np.array_equal(seq[order].values(), table[order, :2])
-        # Pairs of neighbours, without the axis that they were split along.
+        # Pairs of neighbors, without the axis that they were split along.
         seq = sq.split_to_sequence(table[:, :2], keepdims=0)
         order = (2 * np.random.default_rng(0).permutation(100)[:, None] + [0, 1]).ravel()
         assert np.array_equal(sq.concat_from_sequence(seq[order], 0, new_axis=1), table[order, :2])
@@ -202,7 +202,7 @@ class TestRuns:
             assert seq[key].offsets().tolist() == [0, *np.cumsum(lengths)]
             assert seq[key].lengths().tolist() == lengths
 
-    def test_arrays_that_are_neighbours_in_memory(self):
+    def test_arrays_that_are_neighbors_in_memory(self):
         """Elements of several arrays are no view, even where one ends at the other's beginning."""
         memory = bytearray(32)
         arrays = [np.frombuffer(memory, np.int64, 2, offset) for offset in (0, 16)]

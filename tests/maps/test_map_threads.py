@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
-from support.bodies import COLOUR, FailAt, Refusal, numbers, slowly, within
+from support.bodies import COLOR, FailAt, Refusal, numbers, slowly, within
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -57,11 +57,11 @@ class TestWhere:
 
     @pytest.mark.parametrize("options", [{}, ON_THREADS, {"max_workers": 2}], ids=str)
     def test_context_variables_and_error_state_of_the_caller_hold(self, options):
-        token = COLOUR.set("green")
+        token = COLOR.set("green")
         try:
-            result = sq.sequence_map(lambda a: np.array(COLOUR.get(), object), numbers(100), **options)
+            result = sq.sequence_map(lambda a: np.array(COLOR.get(), object), numbers(100), **options)
         finally:
-            COLOUR.reset(token)
+            COLOR.reset(token)
         assert {word.item() for word in result} == {"green"}
         with np.errstate(divide="ignore"):
             assert np.isinf(sq.sequence_map(lambda a: 1 / a, numbers(100), **options)[0])

@@ -120,7 +120,7 @@ class TestPictures:
         (image,) = shown(TensorSequence([pixels])).all("img")
         assert np.abs(decode(image).astype(float) - blocks).max() <= 1
 
-    def test_transparent_pixels_have_no_colour(self):
+    def test_transparent_pixels_have_no_color(self):
         pixels = np.zeros((256, 256, 4), np.uint8)
         pixels[:, ::2] = (200, 100, 50, 255)
         (image,) = shown(TensorSequence([pixels])).all("img")
@@ -331,7 +331,7 @@ def test_what_was_never_initialized_shows_itself():
 
 
 @pytest.mark.usefixtures("pillow")
-def test_the_colours_are_the_pages():
+def test_the_colors_are_the_pages():
     """But for the frames of pictures and what is behind transparent ones."""
     seq = TensorSequence([noise(n, 8) for n in (3, 4, 5)])
     html = re.sub(r'src="[^"]*"', "", seq._repr_html_())

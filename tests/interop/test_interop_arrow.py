@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from support.strategies import NUMERIC_NAMES, address, assert_holds, filled, laid_out, same
-from test_neighbours import READ_ONLY_DLPACK, refused
+from test_interop import READ_ONLY_DLPACK, refused
 
 from seqcore import TensorSequence, split_to_sequence
 
