@@ -19,7 +19,7 @@ from support.arrow_values import (  # noqa: E402
 )
 
 VIEWS = [getattr(pa, name) for name in ("list_view", "large_list_view") if hasattr(pa, name)]
-views = pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.__name__)
+views = pytest.mark.parametrize("kind", VIEWS)
 
 
 def assert_holds_same(made, arrays):
@@ -110,7 +110,7 @@ def tensor_type(name, shape, **options):
 
 
 @pytest.mark.parametrize("name", SHARED_NAMES)
-@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 3, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 3, 2)])
 def test_fixed_shape_tensors(name, shape):
     source = filled(name, (5, *shape))
     seq = split_to_sequence(source, keepdims=0)
@@ -143,7 +143,7 @@ def variable_type(name, rank):
 
 
 @pytest.mark.parametrize("name", [*SHARED_NAMES, "bool"])  # pyarrow takes no tensors of words
-@pytest.mark.parametrize("shapes", [[(3,), (0,)], [(2, 3), (1, 3)], [(2, 3), (1, 4)], [(2, 3, 2)]], ids=str)
+@pytest.mark.parametrize("shapes", [[(3,), (0,)], [(2, 3), (1, 3)], [(2, 3), (1, 4)], [(2, 3, 2)]])
 def test_variable_shape_tensors(name, shapes):
     seq = TensorSequence([filled(name, shape) for shape in shapes])
     field, storage = variable_type(name, len(shapes[0]))

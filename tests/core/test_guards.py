@@ -72,7 +72,8 @@ class TestSharing:
             assert contents(other) == before
 
     @pytest.mark.parametrize(
-        "key", [slice(None, None, 2), [0, 2], np.array([True, False, True, False])], ids=repr
+        "key",
+        [slice(None, None, 2), [0, 2], np.array([True, False, True, False])],
     )
     def test_the_sequence_that_is_assigned_keeps_its_elements(self, key):
         one = loosened(sq.split_to_sequence(np.arange(4)))
@@ -92,7 +93,7 @@ class TestSharing:
 class TestRuns:
     """Runs of one table, which may be one, two or many, by their first elements and their steps."""
 
-    @pytest.mark.parametrize("left", [slice(0, 3), slice(0, 6, 2), slice(5, 2, -1), slice(4, 5)], ids=repr)
+    @pytest.mark.parametrize("left", [slice(0, 3), slice(0, 6, 2), slice(5, 2, -1), slice(4, 5)])
     @pytest.mark.parametrize(
         "right",
         [
@@ -104,7 +105,6 @@ class TestRuns:
             slice(3, 4),
             slice(7, 11, 3),
         ],
-        ids=repr,
     )
     def test_joined(self, left, right):
         numbers = list(range(12))
@@ -120,7 +120,8 @@ class TestRuns:
         assert contents(both) == [[i] for i in model[::-1]]
 
     @pytest.mark.parametrize(
-        "key", [slice(None), slice(None, None, -1), slice(None, None, 3), slice(1, None, 3)], ids=repr
+        "key",
+        [slice(None), slice(None, None, -1), slice(None, None, 3), slice(1, None, 3)],
     )
     def test_a_shorter_last_part_at_either_end(self, key):
         array = np.arange(22).reshape(11, 2)

@@ -152,7 +152,11 @@ def test_each_method_of_the_compiled_class_has_a_stub_with_its_parameters():
             described.setdefault(node.name, set()).update(one.arg for one in arguments)
     kinds = [kind for kind in sq.TensorSequence.__mro__ if kind.__module__.startswith("seqcore")]
     own = {name for kind in kinds for name in vars(kind)} & {*dir(sq.TensorSequence([0]))}
-    hidden = {"_check", "__pyx_vtable__", "__array__"}  # the last one is there for its error
+    hidden = {
+        "_check",
+        "__pyx_vtable__",
+        "__array__",
+    }  # seqcore/core/sequence.pyi has the reason for the last
     assert own - {*dir(object)} - hidden <= {*described} <= own | {"__init__"}
     for name in described:
         if name[0] != "_" and callable(method := getattr(sq.TensorSequence, name)):

@@ -76,7 +76,7 @@ CHANGES = [shorter, other_bytes, later, a_nanosecond_later, longer, folder, gone
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["pickled before", "pickled after"])
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_has_changed_is_named(path, change, early):
     sq.save(path, ragged([3, 4]))
     touched(path, 1_000_000_000)

@@ -217,7 +217,7 @@ def test_results_that_are_too_large():
 # --- maps take the same way ---
 
 
-@pytest.mark.parametrize("how", FUNCTIONS, ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", FUNCTIONS)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_maps_of_reductions(how, workers):
     lengths = np.random.default_rng(0).integers(1, 9, 5000)

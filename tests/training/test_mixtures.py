@@ -32,7 +32,7 @@ def data(name, n, sources):
 
 
 @pytest.mark.mostly_slow(7)
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stop", ["first", "all"])
 @pytest.mark.parametrize("unit", ["elements", "tokens"])
 @pytest.mark.parametrize("name", ["the same lengths", "lengths by source", "equal", "distinct", "lognormal"])

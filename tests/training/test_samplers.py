@@ -96,7 +96,7 @@ def test_by_length_without_shuffling(lengths, limit):
             assert (len(batch) + 1) * lengths[after[0]] > limit["max_tokens"]
 
 
-@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 300}, {"capacity": 200}], ids=str)
+@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 300}, {"capacity": 200}])
 def test_epochs_and_seeds(limit):
     lengths = np.random.default_rng(0).integers(1, 40, 1000)
     sampler = BatchSampler(lengths, **limit)
@@ -210,7 +210,7 @@ def test_batches_mix_at_little_cost(n, name):
             assert max(padded(lengths, epoch) for epoch in epochs) <= 1.1 * full_sort, limit
 
 
-@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 4000}, {"capacity": 2000}], ids=str)
+@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 4000}, {"capacity": 2000}])
 def test_lengths_are_spread_over_the_epoch(limit):
     lengths = np.random.default_rng(0).integers(1, 400, 8000)
     sampler = BatchSampler(lengths, **limit)
