@@ -167,3 +167,15 @@ def test_bool8():
     square = split_to_sequence(filled("bool", (6, 2)), 3)
     assert TensorSequence.from_arrow(honored(square, pa.list_(pa.list_(pa.bool8(), 2)))) == square
     declined(split_to_sequence(filled("int8", 4), 2), pa.large_list(pa.bool8()))
+
+
+@pytest.mark.parametrize("lists", [pa.list_, pa.large_list])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_lists_of_text(lists, kind):
+    seq = TensorSequence([np.array(["a", "bc"], object), np.array([], object)])
+    assert honored(seq, lists(kind)).to_pylist() == [["a", "bc"], []]
+
+
+def test_positions_in_words_are_not_numbers():
+    """A dictionary has the format of its positions."""
+    declined(TensorSequence([filled("int8", 3)]), pa.list_(pa.dictionary(pa.int8(), pa.string())))

@@ -169,6 +169,11 @@ def test_states_and_pickles():
         ),
         ({"sources": [0, 1, 0], "weights": [1, 1], "shuffle": False}, ValueError, "leave out shuffle=False"),
         (
+            {"sources": [0, 5, 7], "weights": [1, 1]},
+            ValueError,
+            r"sources\[1\] is 5, but there are 2 weights",
+        ),
+        (
             {"sources": [0, 1, 0], "weights": [1, 1], "unit": "bytes"},
             ValueError,
             "unit must be 'elements' or",

@@ -271,6 +271,8 @@ def test_numpys_random_numbers_are_not_needed():
         ({"batch_size": 2, "world_size": 0}, ValueError, "world_size is 0"),
         ({"batch_size": 2, "world_size": 6}, ValueError, "there are 5 batches, too few for world_size=6"),
         ({"batch_size": 4, "world_size": 3, "drop_last": True}, ValueError, "there are 2 batches, too few"),
+        ({"batch_size": 10, "world_size": 2}, ValueError, "there are 1 batches, too few"),
+        ({"batch_size": 11, "world_size": 2, "drop_last": True}, ValueError, "there are 0 batches, too few"),
         ({"max_tokens": 8}, ValueError, r"divide the sequence with windows\(8\)"),
     ],
 )
