@@ -356,7 +356,11 @@ def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path, cases):
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, **PLAIN_MALLOC},
+        env={
+            **os.environ,
+            **PLAIN_MALLOC,
+            "PYTHONPATH": os.pathsep.join([str(script.parents[1]), *sys.path]),
+        },
     )
     assert "FAULT" not in ended.stdout, ended.stdout[ended.stdout.index("FAULT") :][:3000]
     assert ended.returncode == 0, f"the process ended at {ended.stdout[-500:]}: {ended.stderr[-3000:]}"
