@@ -82,7 +82,7 @@ PATTERNS = {
         "the field's word, see the glossary",
         r"\b(?:in one piece|amidst?|in the midst of|reckon(?:s|ed|ing)?|(?:number )?by number\b(?! of)"
         r"|giv(?:es?|en|ing) (?:the GIL|it|them(?:selves)?|itself) away|lets? (?:it |them |\w+ )?go of"
-        r"|flat bod(?:y|ies)|whole tensors?|neighbours|ONNX's text|the text (?:says|of ONNX|decides))\b",
+        r"|flat bod(?:y|ies)|whole tensors?|neighbou?rs|ONNX's text|the text (?:says|of ONNX|decides))\b",
     ),
 }
 

@@ -80,7 +80,7 @@ def pad_dataset():
     torch, datasets = optional("torch"), optional("datasets")
     if not (torch and datasets and optional("pyarrow")):
         return {}
-    rows = datasets.load_from_disk(labelled()[2]).select_columns(["tokens"]).shuffle(seed=1)
+    rows = datasets.load_from_disk(labeled()[2]).select_columns(["tokens"]).shuffle(seed=1)
     columns, theirs = sq.Columns.from_dataset(rows), rows.with_format("torch")
     batches = np.random.default_rng(3).permutation(ROWS).reshape(-1, 32).tolist()
 
@@ -132,7 +132,7 @@ def pickle_dataset():
     datasets = optional("datasets")
     if not (optional("torch") and datasets and optional("pyarrow")):
         return {}
-    columns = sq.Columns.from_dataset(datasets.load_from_disk(labelled()[2]).shuffle(seed=1), ["tokens"])
+    columns = sq.Columns.from_dataset(datasets.load_from_disk(labeled()[2]).shuffle(seed=1), ["tokens"])
     return {OURS: Side(lambda: len(pickle.dumps(columns)) / len(columns))}
 
 
@@ -190,7 +190,7 @@ def epoch_of_positions():
 # --- an epoch, from the file to the last batch ---
 
 
-def labelled():
+def labeled():
     """A file of tokens and labels, the same as a list of tensors and as a folder of `datasets`, or None."""
     torch, datasets = optional("torch"), optional("datasets")
     lengths = np.clip(np.random.default_rng(3).lognormal(4, 0.7, ROWS).astype(int), 4, 512)
@@ -199,7 +199,7 @@ def labelled():
     )
     labels = np.random.default_rng(5).integers(0, 5, ROWS)
     columns = sq.Columns({"tokens": tokens, "label": labels})
-    paths = [folder() / name for name in ("labelled.arrow", "labelled.pt", "labelled")]
+    paths = [folder() / name for name in ("labeled.arrow", "labeled.pt", "labeled")]
     columns.save(paths[0])
     rows = [
         (torch.from_numpy(one.astype(np.int64)), int(label))
@@ -247,7 +247,7 @@ def epoch():
     torch = optional("torch")
     if not (torch and optional("pyarrow")):
         return {}
-    arrow, pickled, hub = labelled()
+    arrow, pickled, hub = labeled()
     loader = torch.utils.data.DataLoader
 
     def padded(batch):

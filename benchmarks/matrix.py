@@ -1,6 +1,6 @@
 """Every public call beside the best way by hand and by others: `python -m benchmarks matrix`.
 
-A row has a public name (before the comma, as in tests/support/surface.py), the call, and the other ways to do
+A row has a public name (before the comma, as in tests/support/surface), the call, and the other ways to do
 the same: by hand with NumPy or lists, and by awkward-array, pyarrow, Polars or PyTorch, each on one thread. A
 cell is a row at one number of elements, element type and mean length; its ratio is that to the fastest other
 way, which the same run measures in turns. `WITHOUT_A_ROW` has the reasons of names without one.

@@ -177,7 +177,7 @@ class MixedBatches:
     def _turns(self, seed, epoch):
         """Return which batch comes when: those of a stratum, and of a source, are spread over the epoch.
 
-        Constant steps spread any neighbors evenly. Shuffling within short windows hides the pattern.
+        Constant steps spread adjacent slots evenly. Shuffling within short windows hides the pattern.
         """
         n = self.count
         turns = (np.arange(n) * _even_step(n) + (seeded(seed, epoch, SHIFT) % n if n else 0)) % max(n, 1)

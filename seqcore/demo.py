@@ -49,20 +49,20 @@ class DemoError(Exception):
 
 
 def read_scan(file):
-    """Read an image file of any format of Pillow as a grey page: an array of (height, width) bytes.
+    """Read an image file of any format of Pillow as a gray page: an array of (height, width) bytes.
 
     Transparent parts become white. Raises `DemoError` if the file is missing or damaged.
     """
     try:
         with Image.open(file) as image:
-            page = _grey(ImageOps.exif_transpose(image))
+            page = _gray(ImageOps.exif_transpose(image))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # as Pillow does
         raise DemoError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
     page.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
     return np.asarray(page)
 
 
-def _grey(image):
+def _gray(image):
     if image.mode.startswith("I") or image.mode == "F":  # 16 bits and more, which convert() clips to 255
         deep = np.asarray(image, np.float64)
         flat = np.interp(deep, (min(deep.min(), 0), max(deep.max(), 1)), (0, 255))
@@ -238,10 +238,10 @@ def draw(file, page, ink, spans, texts):
     # A letter is about 0.6 times as wide as high; the longest text and the lowest line have to fit.
     size = min(1.6 * width / max(map(len, texts)), 0.75 * np.diff(spans).min()) * scale * 72 / 100
     for i, ((top, bottom), text) in enumerate(zip(spans, texts, strict=True)):
-        colour = ("tab:blue", "tab:orange")[i % 2]
+        color = ("tab:blue", "tab:orange")[i % 2]
         left, end = _sides(ink[top:bottom])
-        axes.add_patch(Rectangle((left, top), end - left, bottom - top, fc=(colour, 0.2), ec=colour, lw=1.5))
-        label = {"fc": (colour, 0.2), "ec": "none", "pad": 3}
+        axes.add_patch(Rectangle((left, top), end - left, bottom - top, fc=(color, 0.2), ec=color, lw=1.5))
+        label = {"fc": (color, 0.2), "ec": "none", "pad": 3}
         middle = (top + bottom) / 2
         axes.text(width + margin, middle, text, size=size, va="center", bbox=label, parse_math=False)
     try:

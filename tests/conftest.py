@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import pytest
 from seqcore.core.store import SMALL_LIMITS
-from support import random_cases
+from support import case_ids, random_cases
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
 SOME = 12  # cases that a merge waits for, of a product that is mostly slow
@@ -73,6 +73,10 @@ def pytest_collection_modifyitems(config, items):
         costs = [item for item in items if item.get_closest_marker("usual_limits")]
         config.hook.pytest_deselected(items=costs)
         items[:] = [item for item in items if not item.get_closest_marker("usual_limits")]
+
+
+def pytest_make_parametrize_id(val, argname):
+    return case_ids.case_id(val, argname)
 
 
 @pytest.hookimpl(wrapper=True)

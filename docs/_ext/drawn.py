@@ -2,7 +2,7 @@
 
 `:::{drawn} padding.svg` shows the file that a `python` block of the page has saved under that name. Its
 content is the text for readers who can't see it. The picture becomes part of the page, so it has the page's
-colours, light or dark.
+colors, light or dark.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def draw(page):
 
 
 def inline(picture, title, alt):
-    """Return an SVG as a part of a page, at most as wide, in its colours, with names of its own."""
+    """Return an SVG as a part of a page, at most as wide, in its colors, with names of its own."""
     picture = picture[picture.index("<svg") :]
     width = float(re.search(r'width="([\d.]+)pt"', picture)[1])
     picture = re.sub(r' (?:width|height)="[\d.]+pt"', "", picture, count=2)

@@ -205,7 +205,7 @@ def _order(found, nparts, part_of, shifts):
     elif len(runs):
         runs[:, 1] += shifts[runs[:, 0]]
         runs[:, 0] = part_of[runs[:, 0]]
-    # Neighbours in one part, of the batches of a file, are one run.
+    # Neighbors in one part, of the batches of a file, are one run.
     if len(runs) > 1:
         runs = _merged(runs)
     return tuple(map(tuple, runs.tolist())) if len(runs) <= _RUNS_AS_INTEGERS else runs

@@ -10,5 +10,5 @@
     columns      the HTML of Columns: their first and last rows, and histograms
 
 Each is made from one snapshot, so edits by other threads don't matter. The HTML has no script and no style
-sheet, and is drawn in the colour of the page's text, for light and dark pages.
+sheet, and is drawn in the color of the page's text, for light and dark pages.
 """

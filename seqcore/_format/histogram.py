@@ -1,4 +1,4 @@
-"""The histogram of the elements' lengths, as SVG in `currentColor`, the colour of the text around it."""
+"""The histogram of the elements' lengths, as SVG in `currentColor`, the color of the text around it."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Thumbnails of elements that have the shape of pictures, drawn by Pillow where it is installed.
 
-These have dtype uint8 and two axes, or three if the last one has 1, 3 or 4 channels: grey, RGB, RGBA.
+These have dtype uint8 and two axes, or three if the last one has 1, 3 or 4 channels: gray, RGB, RGBA.
 """
 
 from base64 import b64encode
@@ -58,7 +58,7 @@ def _picture(position, tensor, pillow):
     text = escape(f"element {position} of shape {tensor.shape}", quote=True)
     style = (
         f"width:{width}px;height:{height}px;max-width:none;margin:0 auto;display:block;"
-        # A border that is visible on a page of any colour.
+        # A border that is visible on a page of any color.
         "box-sizing:content-box;border:1px solid rgba(128,128,128,.5);"
         f"{_CHEQUERED if image.mode == 'RGBA' else ''}{'image-rendering:pixelated;' if scale > 1 else ''}"
     )

@@ -764,7 +764,7 @@ cdef Status unshare(Store **store) noexcept:
 #     seq[::-1]              [B 0 1 10] [A 499 -1 510]
 #     seq.insert(2, x)       [A 0 1 2] [x 0 1 3] [A 2 1 501] [B 9 -1 511]      a splice
 #
-# Neighbours that continue each other are merged. A splice makes a new, equally small store. When there are
+# Neighbors that continue each other are merged. A splice makes a new, equally small store. When there are
 # many runs, slots take less room, and an edit that moves a gap less time.
 
 cdef void add_run(Store *store, Source *source, Py_ssize_t first, Py_ssize_t step,
@@ -1670,7 +1670,7 @@ cdef bint ends_of(const Span *span, Piece *first, Piece *last, Py_ssize_t *dims)
 #         for i in range(block.n):
 #             # block.data[i], block.rows[i]
 #
-# Neighbours of different arrays are in one block if they are laid out alike. An element with a shape of its
+# Neighbors of different arrays are in one block if they are laid out alike. An element with a shape of its
 # own is a block of one. Each address and length was read once and checked; a loop never asks a table.
 
 cdef int raise_damaged(const Store *store, Py_ssize_t position, Py_ssize_t before=0) except -1:

@@ -110,7 +110,7 @@ def test_a_release_marks_all_that_is_left():
         release(struct)
 
 
-@pytest.mark.parametrize("shapes", [[(2, 3), (1, 3)], [(2, 3), (1, 4)], [(2,), (0,)]], ids=str)
+@pytest.mark.parametrize("shapes", [[(2, 3), (1, 3)], [(2, 3), (1, 4)], [(2,), (0,)]])
 @pytest.mark.parametrize("later", [False, True])
 def test_children_can_be_moved_out(shapes, later):
     """A consumer may keep one child alone, and release its parent before or after."""

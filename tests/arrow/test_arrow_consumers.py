@@ -189,7 +189,7 @@ def assert_given(seq, name, arrays):
 # -- the cases -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shapes", [*SHAPES, *VARIABLE], ids=str)
+@pytest.mark.parametrize("shapes", [*SHAPES, *VARIABLE])
 @pytest.mark.parametrize("name", ARROW_NAMES)
 def test_types_and_values(name, shapes):
     arrays = tensors(name, shapes)
@@ -198,7 +198,7 @@ def test_types_and_values(name, shapes):
 
 @pytest.mark.mostly_slow(7)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (2, 3, 2), (0, 3), (2, 0)], ids=str)
+@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (2, 3, 2), (0, 3), (2, 0)])
 @pytest.mark.parametrize("name", ARROW_NAMES)
 def test_layouts(name, shape, layout):
     array = laid_out(filled(name, shape), layout)
@@ -258,14 +258,14 @@ def methods(seq):
 
 
 @pytest.mark.parametrize("name", ["complex64", "complex128", "bfloat16"])
-@pytest.mark.parametrize("shapes", [[], *SHAPES, *VARIABLE], ids=str)
+@pytest.mark.parametrize("shapes", [[], *SHAPES, *VARIABLE])
 def test_types_that_arrow_does_not_have(name, shapes):
     for give in methods(TensorSequence(tensors(name, shapes), dtype=dtype_of(name))):
         with pytest.raises(TypeError, match=name):
             give()
 
 
-@pytest.mark.parametrize("shapes", RANKS, ids=str)
+@pytest.mark.parametrize("shapes", RANKS)
 def test_several_ranks_are_an_error_that_names_two(shapes):
     seq = TensorSequence(tensors("int8", shapes))
     odd = next(i for i, shape in enumerate(shapes) if len(shape) != len(shapes[0]))

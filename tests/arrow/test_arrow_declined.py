@@ -48,7 +48,7 @@ SEQUENCES = {
 
 
 @pytest.mark.parametrize("make", SEQUENCES.values(), ids=SEQUENCES)
-@pytest.mark.parametrize("kind", OTHERS, ids=str)
+@pytest.mark.parametrize("kind", OTHERS)
 def test_other_types_give_the_elements_all_the_same(kind, make):
     seq = make()
     made = asked(seq, kind)
@@ -149,7 +149,6 @@ def test_a_released_schema():
 @pytest.mark.parametrize(
     "value",
     [5, "schema", b"", object(), (), pa.int8(), pa.list_(pa.int32())],
-    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_schema(value):
     seq = split_to_sequence(filled("int32", 5), [2, 3])

@@ -69,6 +69,13 @@ def test_lists_that_nobody_refers_to_may_have_nulls():
         from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 0, 0]), values))
 
 
+def test_words_that_nobody_refers_to_may_be_null():
+    words = pa.array([None, "a", "b"])
+    assert from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 1]), words)).tolist() == ["a", "b", "a"]
+    with pytest.raises(TypeError, match="element 2 is null"):
+        from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 0]), words))
+
+
 RAGGED = {
     "two levels": (pa.array([[[1], [2]], [[3, 4], [5]]]), 1),
     "sliced": (pa.array([[[1]], [[1], [2]], [[3, 4], [5]]])[1:], 1),

@@ -44,7 +44,6 @@ def test_capsules_with_other_names(kind, name):
 @pytest.mark.parametrize(
     "given",
     [None, 5, "ab", (), (1,), (1, 2), (None, None), [1, 2, 3], {}, object()],
-    ids=lambda value: type(value).__name__,
 )
 def test_methods_that_give_nonsense(given):
     class Nonsense:
@@ -101,7 +100,6 @@ def test_methods_that_raise():
 @pytest.mark.parametrize(
     "value",
     [None, 5, "ab", [1, 2], np.arange(3), object(), {}, {"a": [1]}],
-    ids=lambda value: type(value).__name__,
 )
 def test_objects_with_neither_method(value):
     with pytest.raises(TypeError, match="__arrow_c_array__") as caught:

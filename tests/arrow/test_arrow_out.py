@@ -45,7 +45,7 @@ def shares(seq):
     assert_same(elements_of(made), list(seq))
 
 
-@pytest.mark.parametrize("shape", [(12,), (12, 2), (12, 2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(12,), (12, 2), (12, 2, 3)])
 @pytest.mark.parametrize("name", SHARED_NAMES)
 def test_no_copy_where_elements_lie_together(name, shape):
     source = filled(name, shape)

@@ -35,7 +35,7 @@ def fixed(name, shape, count, **parameters):
 # --- fixed shapes ---
 
 
-@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 3, 2), (1, 1), (1,)], ids=str)
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 3, 2), (1, 1), (1,)])
 @shared_names
 def test_fixed_shapes(name, shape):
     source, arrays = fixed(name, shape, 4)
@@ -154,7 +154,7 @@ def variable(arrays, name, text="{}", outer=pa.list_, fields=("data", "shape")):
 SHAPES = [[(2, 3), (1, 4), (0, 2), (3, 0)], [(3,), (0,)], [(2, 3, 4), (4, 3, 2)], [(2, 2), (2, 2)]]
 
 
-@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("name", ITEMS)
 def test_variable_shapes(name, shapes):
     arrays = [filled(name, shape, start=5 * i) for i, shape in enumerate(shapes)]
@@ -204,7 +204,7 @@ def test_no_parameters(text):
     assert_holds(from_arrow(with_metadata(storage, VARIABLE, text)), arrays)
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations(range(3))], ids=str)
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3))])
 @pytest.mark.parametrize("name", ["int8", "float64", "bool", "string"])
 def test_permutations_of_variable_shapes(name, order):
     """Shapes and data are those of what is stored, as Arrow says."""
@@ -243,7 +243,8 @@ def test_malformed_metadata_of_variable_shapes(text):
 
 
 @pytest.mark.parametrize(
-    "shape", [[2, 4], [-2, -3], [2, 2], [1, 0], [65536, 65536], [2**31 - 1, 2**31 - 1]], ids=str
+    "shape",
+    [[2, 4], [-2, -3], [2, 2], [1, 0], [65536, 65536], [2**31 - 1, 2**31 - 1]],
 )
 def test_shapes_that_do_not_fit_their_data(shape):
     _, storage = variable([filled("int16", (2, 3))], "int16")

@@ -72,7 +72,8 @@ class TestSharing:
             assert contents(other) == before
 
     @pytest.mark.parametrize(
-        "key", [slice(None, None, 2), [0, 2], np.array([True, False, True, False])], ids=repr
+        "key",
+        [slice(None, None, 2), [0, 2], np.array([True, False, True, False])],
     )
     def test_the_sequence_that_is_assigned_keeps_its_elements(self, key):
         one = loosened(sq.split_to_sequence(np.arange(4)))
@@ -92,7 +93,7 @@ class TestSharing:
 class TestRuns:
     """Runs of one table, which may be one, two or many, by their first elements and their steps."""
 
-    @pytest.mark.parametrize("left", [slice(0, 3), slice(0, 6, 2), slice(5, 2, -1), slice(4, 5)], ids=repr)
+    @pytest.mark.parametrize("left", [slice(0, 3), slice(0, 6, 2), slice(5, 2, -1), slice(4, 5)])
     @pytest.mark.parametrize(
         "right",
         [
@@ -104,7 +105,6 @@ class TestRuns:
             slice(3, 4),
             slice(7, 11, 3),
         ],
-        ids=repr,
     )
     def test_joined(self, left, right):
         numbers = list(range(12))
@@ -120,7 +120,8 @@ class TestRuns:
         assert contents(both) == [[i] for i in model[::-1]]
 
     @pytest.mark.parametrize(
-        "key", [slice(None), slice(None, None, -1), slice(None, None, 3), slice(1, None, 3)], ids=repr
+        "key",
+        [slice(None), slice(None, None, -1), slice(None, None, 3), slice(1, None, 3)],
     )
     def test_a_shorter_last_part_at_either_end(self, key):
         array = np.arange(22).reshape(11, 2)
@@ -188,7 +189,7 @@ class TestRuns:
         seq = sq.split_to_sequence(table[:, :2])
         order = np.concatenate([np.arange(50, 100), np.random.default_rng(0).permutation(200)])
         assert np.array_equal(seq[order].values(), table[order, :2])
-        # Pairs of neighbours, without the axis that they were split along.
+        # Pairs of neighbors, without the axis that they were split along.
         seq = sq.split_to_sequence(table[:, :2], keepdims=0)
         order = (2 * np.random.default_rng(0).permutation(100)[:, None] + [0, 1]).ravel()
         assert np.array_equal(sq.concat_from_sequence(seq[order], 0, new_axis=1), table[order, :2])
@@ -202,7 +203,7 @@ class TestRuns:
             assert seq[key].offsets().tolist() == [0, *np.cumsum(lengths)]
             assert seq[key].lengths().tolist() == lengths
 
-    def test_arrays_that_are_neighbours_in_memory(self):
+    def test_arrays_that_are_neighbors_in_memory(self):
         """Elements of several arrays are no view, even where one ends at the other's beginning."""
         memory = bytearray(32)
         arrays = [np.frombuffer(memory, np.int64, 2, offset) for offset in (0, 16)]

@@ -141,7 +141,7 @@ def few(n=5):
     return sq.split_to_sequence(np.arange(n), keepdims=0)
 
 
-@pytest.mark.parametrize("position", [*BEYOND, *NUMPY_INTEGERS], ids=str)
+@pytest.mark.parametrize("position", [*BEYOND, *NUMPY_INTEGERS])
 def test_positions_beyond_are_errors_that_name_them(position):
     seq = few()
     number = int(np.asarray(position).item())
@@ -214,7 +214,6 @@ def test_split_takes_one_length_of_any_size(number):
         (-(2**63), "split must be positive, got -9223372036854775808"),
         (-(10**30), f"split must be positive, got {-(10**30)}"),
     ],
-    ids=str,
 )
 def test_lengths_whose_sum_would_wrap_are_errors(split, fault):
     with pytest.raises(ValueError, match="split") as caught:
@@ -392,7 +391,8 @@ def test_memory_that_leaves_the_address_space_is_not_read(stride):
 
 @pytest.mark.parametrize("strides", [None, 0])
 @pytest.mark.parametrize(
-    "shape", [(2**63 - 1,), (2**61,), (2**31, 2**31), (0, 2**62), (-1,), (-(2**63),)], ids=str
+    "shape",
+    [(2**63 - 1,), (2**61,), (2**31, 2**31), (0, 2**62), (-1,), (-(2**63),)],
 )
 def test_memory_of_impossible_shapes_is_refused(shape, strides):
     seq, memory = TensorSequence(dtype="float32"), np.arange(6, dtype=np.float32)

@@ -17,7 +17,7 @@ SMALL = 1 << 12
 LARGEST = 1 << 22
 
 
-@pytest.mark.parametrize("options", [{}, {"max_workers": 2, "chunksize": 500}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"max_workers": 2, "chunksize": 500}])
 class TestBlocks:
     @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "int32", "float64", "complex128"])
     @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 5), (3, 1, 2)])
@@ -130,7 +130,7 @@ class TestWhatIsMoved:
 
 class TestErrors:
     @pytest.mark.parametrize("at", [1, 2, 50, 99])
-    @pytest.mark.parametrize("wrong", [np.array(["a"], object), np.array([0.5]), None, (1, 2)], ids=str)
+    @pytest.mark.parametrize("wrong", [np.array(["a"], object), np.array([0.5]), None, (1, 2)])
     def test_results_before_an_error(self, at, wrong):
         with pytest.raises(TypeError, match=rf"element {at}\b"):
             sq.sequence_map(lambda a: wrong if a[0] == at else a + 1, numbers(100))

@@ -79,7 +79,7 @@ def test_strings_of_any_kind(path):
 
 @pytest.mark.mostly_slow(19)
 @needs_proc
-@pytest.mark.parametrize("shapes", [shapes for shapes in SHAPES.values() if len(shapes) > 1], ids=str)
+@pytest.mark.parametrize("shapes", [shapes for shapes in SHAPES.values() if len(shapes) > 1])
 @pytest.mark.parametrize("name", MAPPED_NAMES)
 def test_elements_lie_in_the_file(path, name, shapes):
     back = saved(path, TensorSequence(tensors(name, shapes)))

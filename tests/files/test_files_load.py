@@ -173,7 +173,7 @@ def test_no_home_folder(tmp_path, monkeypatch):
         sq.load("~/a")
 
 
-@pytest.mark.parametrize("path", [None, 3, 0, True, 1.5, {"a"}, {"a": 1}, Ellipsis], ids=repr)
+@pytest.mark.parametrize("path", [None, 3, 0, True, 1.5, {"a"}, {"a": 1}, Ellipsis])
 def test_what_is_no_path(path):
     with pytest.raises(TypeError):
         sq.load(path)

@@ -1,4 +1,4 @@
-"""The operations whose allocations are made to fail, in groups: those of support/surface.py, and a few more.
+"""The operations whose allocations are made to fail, in groups: those of support/surface, and a few more.
 
 `prepare(seq)` makes the arguments and returns them behind what is called. `partly`: the operation is several
 edits, and the first may hold when the last has failed. `loose`: it leads through code of NumPy, ctypes or

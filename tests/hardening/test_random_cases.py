@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from support import random_cases
+from support import case_ids, random_cases
 
 TESTS_FOLDER = Path(__file__).parents[1]
 TESTS = """
@@ -98,7 +99,7 @@ def run(tmp_path_factory):
     """What pytest says of the tests above, with some arguments and a seed in the environment."""
     folder = tmp_path_factory.mktemp("random")
     (folder / "support").mkdir()
-    for name in ("conftest.py", "support/random_cases.py"):
+    for name in ("conftest.py", "support/random_cases.py", "support/case_ids.py"):
         shutil.copy(TESTS_FOLDER / name, folder / name)
     (folder / "test_them.py").write_text(TESTS)
     (folder / "test_slow.py").write_text(MOSTLY_SLOW)
@@ -155,6 +156,24 @@ class TestSeeds:
             settle(given)
 
 
+def test_ids_say_which_values_a_case_has():
+    values = [3, None, "7", "word", len, lambda seq: seq.append(1), [1, np.int8(2)], {"a": (object(),)}]
+    values += [
+        np.zeros((2, 3)),
+        np.arange(2),
+        ValueError("no"),
+        {"b", "c"},
+        slice(2),
+        np.dtype("int8"),
+        "\x08y",
+    ]
+    assert [case_ids.case_id(value, "n") for value in values] == [
+        *("n=3", "n=None", "n='7'", "word", "len", "n=append-1", "n=[1, int8(2)]", "n={a: [object]}"),
+        *("n=float64[2, 3]", "n=int64[2] [0, 1]", "n=ValueError('no')", "n=set", "n=slice(None, 2, None)"),
+        *("n=int8", "\\x08y"),
+    ]
+
+
 def drawn(said):
     return re.search(r"DRAWN (\d+) (\d+)", said).groups()
 
@@ -166,11 +185,11 @@ def test_without_a_seed_the_same_few_and_not_the_slow_ones(run, without_seed):
     said = run("-m", "not slow", "test_them.py", "test_slow.py")
     assert drawn(said) == drawn(without_seed)
     assert re.findall(r"PASSED test_slow.py::(?:\w+::)?(\S+)", said) == [
-        "test_of_the_file[a-0]",
-        "test_of_the_file[a-3]",
-        "test_of_the_file[a-6]",
-        "test_of_its_own[0]",
-        "test_of_its_own[5]",
+        "test_of_the_file[a-k=0]",
+        "test_of_the_file[a-k=3]",
+        "test_of_the_file[a-k=6]",
+        "test_of_its_own[k=0]",
+        "test_of_its_own[k=5]",
         "test_single",
     ]
 
@@ -195,7 +214,7 @@ def test_of_a_product_each_value_remains(run):
 @pytest.mark.at_night
 def test_a_merge_sees_any_two_values_together(run):
     said = run("-m", "not at_night", "test_pairs.py")
-    cases = [tuple(map(int, one)) for one in re.findall(r"PASSED \S+\[(\d)-(\d)-(\d)\]", said)]
+    cases = [tuple(map(int, one)) for one in re.findall(r"PASSED \S+\[k=(\d)-j=(\d)-i=(\d)\]", said)]
     assert len(cases) < 80
     assert "deselected" not in said
     for one, other in itertools.combinations(range(3), 2):
@@ -208,7 +227,7 @@ def test_a_seed_gives_many_others_to_workers_too(run, without_seed):
     here = run("--seed", "77", "test_them.py")
     there = run("-n", "2", "--dist", "loadfile", "test_them.py", seed="77")
     for said in (here, there):
-        assert all(f"FAILED test_them.py::test_ours[{seed}]" in said for seed in (77, 78, 79))
+        assert all(f"FAILED test_them.py::test_ours[seed={seed}]" in said for seed in (77, 78, 79))
         assert "random tests: --seed 77" in said
     assert int(drawn(here)[0]) == 100
     assert drawn(here) == drawn(there)
@@ -222,7 +241,7 @@ def test_a_failure_says_how_it_comes_back(run, without_seed):
     assert drawn(said) != drawn(without_seed)
     commands = re.findall("^pytest (.*test_them.*)$", said, re.M)
     assert len(commands) == 4
-    (command,) = (one for one in commands if f"[{seed + 1}]" in one)
+    (command,) = (one for one in commands if f"[seed={seed + 1}]" in one)
     again = run(*shlex.split(command))
     assert "1 failed" in again
     assert f"assert {seed + 1} < 2" in again

@@ -75,7 +75,7 @@ def assert_maps(body, *inputs, **options):
 
 
 @pytest.mark.parametrize("name", NUMBER_NAMES)
-@pytest.mark.parametrize("body", [*BINARY, np.divmod], ids=lambda body: body.__name__)
+@pytest.mark.parametrize("body", [*BINARY, np.divmod])
 def test_two_sequences_of_equal_shapes(body, name):
     for make in (tensors, pieces):
         assert_maps(body, make(name), sq.TensorSequence([np.array(one) for one in make(name)]))
@@ -83,7 +83,8 @@ def test_two_sequences_of_equal_shapes(body, name):
 
 
 @pytest.mark.parametrize(
-    "shape", [(), (1,), (2,), (3, 2), (1, 2), (4, 1, 2), (3, 1), (0,), (1, 1, 1)], ids=str
+    "shape",
+    [(), (1,), (2,), (3, 2), (1, 2), (4, 1, 2), (3, 1), (0,), (1, 1, 1)],
 )
 def test_whole_arrays_that_broadcast_or_grow_the_result(shape):
     whole = filled("int64", shape, start=40)

@@ -114,7 +114,7 @@ class TestRefused:
         assert body.batches == []
 
     @AXES
-    @pytest.mark.parametrize("seq", [np.zeros((2, 3)), None, 3, "ab"], ids=repr)
+    @pytest.mark.parametrize("seq", [np.zeros((2, 3)), None, 3, "ab"])
     def test_no_sequence(self, max_workers, new_axis, seq):
         with pytest.raises(TypeError, match=type(seq).__name__):
             sq.map_batches(lambda b: b, seq, new_axis=new_axis, max_workers=max_workers)
@@ -134,7 +134,6 @@ class TestRefused:
             ({"chunksize": 3}, TypeError),
             ({"progress": 1}, TypeError),
         ],
-        ids=str,
     )
     def test_options(self, max_workers, options, error):
         body = Seen()
@@ -149,7 +148,7 @@ class TestRefused:
         result = sq.map_batches(lambda b: b + 1, seq, new_axis=1, batch_size=2, max_workers=max_workers)
         assert_holds(result, [np.array(i + 1) for i in range(5)])
 
-    @pytest.mark.parametrize("shapes", [[(2, 3), (2, 4)], [(2,), (2, 1)], [(1, 2), (3, 2), ()]], ids=str)
+    @pytest.mark.parametrize("shapes", [[(2, 3), (2, 4)], [(2,), (2, 1)], [(1, 2), (3, 2), ()]])
     def test_other_shapes_behind_axis_0_can_only_be_stacked(self, max_workers, shapes):
         seq = sq.TensorSequence([np.full(shape, i) for i, shape in enumerate(shapes)])
         with pytest.raises(ValueError, match=r"rank|shape|axis|axes"):

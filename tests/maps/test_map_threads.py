@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
-from support.bodies import COLOUR, FailAt, Refusal, numbers, slowly, within
+from support.bodies import COLOR, FailAt, Refusal, numbers, slowly, within
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -47,7 +47,7 @@ class TestWhere:
         assert len(seen) == count
         assert threading.get_ident() not in seen
 
-    @pytest.mark.parametrize("options", [ON_THREADS, {"max_workers": 2}], ids=str)
+    @pytest.mark.parametrize("options", [ON_THREADS, {"max_workers": 2}])
     @pytest.mark.parametrize("fails", [False, True])
     def test_no_thread_is_left(self, options, fails):
         before = threading.active_count()
@@ -55,13 +55,13 @@ class TestWhere:
             sq.sequence_map(FailAt({30: KeyError()} if fails else {}, {40: 0.02}), numbers(50), **options)
         assert threading.active_count() == before
 
-    @pytest.mark.parametrize("options", [{}, ON_THREADS, {"max_workers": 2}], ids=str)
+    @pytest.mark.parametrize("options", [{}, ON_THREADS, {"max_workers": 2}])
     def test_context_variables_and_error_state_of_the_caller_hold(self, options):
-        token = COLOUR.set("green")
+        token = COLOR.set("green")
         try:
-            result = sq.sequence_map(lambda a: np.array(COLOUR.get(), object), numbers(100), **options)
+            result = sq.sequence_map(lambda a: np.array(COLOR.get(), object), numbers(100), **options)
         finally:
-            COLOUR.reset(token)
+            COLOR.reset(token)
         assert {word.item() for word in result} == {"green"}
         with np.errstate(divide="ignore"):
             assert np.isinf(sq.sequence_map(lambda a: 1 / a, numbers(100), **options)[0])
@@ -115,7 +115,7 @@ class TestTheyKeepNothing:
             gc.collect()  # there functions, and what they close over, may wait for that
         return [weakref.ref(one) for one in (array, whole, body, result[0])]
 
-    @pytest.mark.parametrize("options", [{}, ON_THREADS, {"output_dtypes": "float64"}], ids=str)
+    @pytest.mark.parametrize("options", [{}, ON_THREADS, {"output_dtypes": "float64"}])
     def test_an_error_that_is_let_go_keeps_nothing(self, options):
         self.check_let_go(0, options)
 
@@ -163,12 +163,12 @@ class TestTheyKeepNothing:
 class TestNone:
     """Where there are no threads to be had, or no memory, the map ends, with its result or an error."""
 
-    @pytest.fixture(params=[{"chunksize": 1}, {}], ids=str)
+    @pytest.fixture(params=[{"chunksize": 1}, {}])
     def options(self, request):
         return {"max_workers": 4, **request.param}
 
     @pytest.mark.parametrize("allowed", [0, 1, 2])
-    @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+    @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
     def test_system_has_no_more(self, monkeypatch, allowed, error, options):
         start, started, lock, ran = threading.Thread.start, [], threading.Lock(), []
 

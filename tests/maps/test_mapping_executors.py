@@ -94,7 +94,7 @@ class TestChunks:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())], ids=type)
+    @pytest.mark.parametrize("error", [Unpicklable(3, reason="no"), Refusal(threading.Lock())])
     @pytest.mark.thread_unsafe
     def test_any_exception_as_it_is_from_a_thread(self, threads, error):
         with pytest.raises(type(error)) as caught:
@@ -146,7 +146,7 @@ class TestTheExecutorsOwnFailures:
             within(2, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Cancelling(), chunksize=2))
         assert isinstance(caught.value.__cause__, CancelledError)
 
-    @pytest.mark.parametrize("value", [None, 3, [], "chunk"], ids=repr)
+    @pytest.mark.parametrize("value", [None, 3, [], "chunk"])
     def test_what_is_no_chunk(self, value):
         class Forgetful(Inline):
             def submit(self, *args, **kwargs):

@@ -29,7 +29,6 @@ class TestCallback:
     @pytest.mark.parametrize(
         "progress",
         [0, 1, 2.5, "", "bar", (), [print]],
-        ids=repr,
     )
     def test_neither_bool_nor_callable(self, progress):
         calls = []
@@ -48,7 +47,7 @@ class TestBar:
         assert "100%" in err
         assert err.endswith("\n")
 
-    @pytest.mark.parametrize("error", [Refusal(), KeyboardInterrupt()], ids=repr)
+    @pytest.mark.parametrize("error", [Refusal(), KeyboardInterrupt()])
     def test_ends_on_failure(self, way, capsys, error):
         with pytest.raises(type(error)):
             sq.sequence_map(FailAt({20: error}), numbers(50), progress=True, chunksize=4, **way)

@@ -187,7 +187,7 @@ class TestLarge:
             result = sq.sequence_map(lambda a, b: b, numbers(50), whole, **ways.get(way))
             assert all(np.shares_memory(one, whole) for one in result)
 
-    @pytest.mark.parametrize("error", [Refusal(), KeyboardInterrupt()], ids=repr)
+    @pytest.mark.parametrize("error", [Refusal(), KeyboardInterrupt()])
     @pytest.mark.parametrize("by", ["body", "progress"])
     def test_file_is_gone_after_a_failure(self, folder, error, by):
         executor = Watching(folder)

@@ -184,8 +184,8 @@ def softmax(x):
 
 
 def map_norms(x, lengths):
-    centred = [part - part.mean(0) for part in ragged(x, lengths)]
-    normed = [part / np.sqrt((part * part).mean(0) + np.float32(0.001)) for part in centred]
+    centered = [part - part.mean(0) for part in ragged(x, lengths)]
+    normed = [part / np.sqrt((part * part).mean(0) + np.float32(0.001)) for part in centered]
     return [normed, np.concatenate(normed)]
 
 

@@ -269,7 +269,7 @@ DAMAGED = {
 }
 
 
-# The types of those that are not float32, for their neighbours.
+# The types of those that are not float32, for their neighbors.
 GOOD = {
     TensorProto.BOOL: "bool",
     TensorProto.INT8: "int8",

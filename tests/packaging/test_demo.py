@@ -103,7 +103,7 @@ class TestFindLines:
 class TestReadScan:
     @pytest.mark.mostly_slow(5)
     @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
-    def test_any_colours(self, tmp_path, mode):
+    def test_any_colors(self, tmp_path, mode):
         file = tmp_path / ("page.tif" if mode == "CMYK" else "page.png")
         Image.fromarray(make_page()).convert(mode).save(file)
         page = demo.read_scan(file)

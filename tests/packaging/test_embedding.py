@@ -173,7 +173,7 @@ def test_positions_outside(probe, rows, name):
     [("type_num", ()), ("size", ()), ("at", (0,)), ("insert", (0, 1)), ("append", (1,)), ("replace", (0, 1)),
      ("erase", (0,)), ("join", (0,)), ("insert_memory", (0, b"1", (1,), None, object())), ("Held", ())],
 )  # fmt: skip
-@pytest.mark.parametrize("wrong", [None, [np.zeros(2)], np.zeros(2), sq.TensorSequence], ids=repr)
+@pytest.mark.parametrize("wrong", [None, [np.zeros(2)], np.zeros(2), sq.TensorSequence])
 def test_what_is_no_sequence(probe, name, rest, wrong):
     with pytest.raises(TypeError, match="expected a TensorSequence, got "):
         getattr(probe, name)(wrong, *rest)

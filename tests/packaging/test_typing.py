@@ -139,6 +139,30 @@ def test_public_modules_have_types():
                 assert one.returns, f"{file.stem}.{one.name}"
 
 
+def test_each_method_of_the_compiled_class_has_a_stub_with_its_parameters():
+    """Of names alone, what stubtest finds at night."""
+    (module,) = PACKAGE.glob("core/*.pyi")
+    (stub,) = (
+        node for node in ast.parse(module.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+    )
+    described = {node.target.id: set() for node in stub.body if isinstance(node, ast.AnnAssign)}
+    for node in stub.body:
+        if isinstance(node, ast.FunctionDef):
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            described.setdefault(node.name, set()).update(one.arg for one in arguments)
+    kinds = [kind for kind in sq.TensorSequence.__mro__ if kind.__module__.startswith("seqcore")]
+    own = {name for kind in kinds for name in vars(kind)} & {*dir(sq.TensorSequence([0]))}
+    hidden = {
+        "_check",
+        "__pyx_vtable__",
+        "__array__",
+    }  # seqcore/core/sequence.pyi has the reason for the last
+    assert own - {*dir(object)} - hidden <= {*described} <= own | {"__init__"}
+    for name in described:
+        if name[0] != "_" and callable(method := getattr(sq.TensorSequence, name)):
+            assert {*inspect.signature(method).parameters} == described[name] - {"cls"}, name
+
+
 def test_options_of_maps_are_those_of_the_functions():
     """Overloads have them by Unpack, which stubtest doesn't look into."""
     tree = ast.parse((PACKAGE / "mapping.py").read_text(encoding="utf-8"))

@@ -92,7 +92,7 @@ def test_a_sequence_comes_into_use_once():
         Single.one._check()
 
 
-@pytest.mark.parametrize("made", [None, 5, [], object], ids=repr)
+@pytest.mark.parametrize("made", [None, 5, [], object])
 def test_what_is_no_sequence_is_not_filled(made):
     class Other(TensorSequence):
         def __new__(cls, *arguments):

@@ -92,7 +92,7 @@ def ragged(name, lengths, trailing=()):
 
 
 @SIDES
-@pytest.mark.parametrize("trailing", [(), (3,), (2, 2), (1, 2, 2), (0,)], ids=str)
+@pytest.mark.parametrize("trailing", [(), (3,), (2, 2), (1, 2, 2), (0,)])
 @pytest.mark.parametrize("name", NAMES)
 def test_each_type_and_rank(name, trailing, side):
     assert_pads(ragged(name, [2, 0, 5, 1, 5], trailing), side=side)
@@ -137,7 +137,6 @@ def test_what_stands_there():
         [(1, 2, 1, 3), (2, 1, 2, 1)],
         [(2, 2), (2, 2)],
     ],
-    ids=str,
 )
 def test_several_axes(shapes, name, side):
     seq = TensorSequence([filled(name, shape, 10 * i) for i, shape in enumerate(shapes)])

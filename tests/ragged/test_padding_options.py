@@ -37,7 +37,7 @@ FITTING = [
 
 
 @SIDES
-@pytest.mark.parametrize(("name", "value"), FITTING, ids=str)
+@pytest.mark.parametrize(("name", "value"), FITTING)
 def test_values_that_fit(name, value, side):
     assert_pads(ragged(name, [2, 0, 3], (2,)), value, side=side)
     assert_pads(TensorSequence([filled(name, (2, 1)), filled(name, (1, 2))]), value, side=side, shape=3)
@@ -74,7 +74,7 @@ UNFITTING = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), UNFITTING, ids=str)
+@pytest.mark.parametrize(("name", "value"), UNFITTING)
 def test_values_that_do_not_fit(name, value):
     seq = ragged(name, [2, 0, 3])
     before, out = seq.copy(), filled(name, (3, 3), 50)
@@ -89,7 +89,8 @@ def test_values_that_do_not_fit(name, value):
 
 
 @pytest.mark.parametrize(
-    "value", [np.array([1, 2], "int32"), [1, 2], np.zeros((1, 1), "int32"), []], ids=repr
+    "value",
+    [np.array([1, 2], "int32"), [1, 2], np.zeros((1, 1), "int32"), []],
 )
 def test_a_value_is_a_number(value):
     with pytest.raises((TypeError, ValueError)):
@@ -195,7 +196,7 @@ def test_any_error_leaves_out_as_it_was():
 # --- errors ---
 
 
-@pytest.mark.parametrize("shapes", [[(2,), (2, 1)], [(), (1,)], [(1, 1), (1,)]], ids=str)
+@pytest.mark.parametrize("shapes", [[(2,), (2, 1)], [(), (1,)], [(1, 1), (1,)]])
 def test_ranks_that_differ(shapes):
     seq = TensorSequence([filled("int32", shape) for shape in shapes])
     before = seq.copy()
@@ -227,7 +228,6 @@ def test_ranks_that_differ(shapes):
         {"multiple_of": 2.0},
         {"multiple_of": "2"},
     ],
-    ids=str,
 )
 def test_options_that_make_no_sense(options):
     seq = ragged("int32", [2, 0, 4], (2,))
@@ -259,7 +259,7 @@ def test_batches_larger_than_memory(shape):
 
 @SIDES
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("trailing", [(), (3,), (2, 2)], ids=str)
+@pytest.mark.parametrize("trailing", [(), (3,), (2, 2)])
 def test_from_padded(name, trailing, side):
     batch, lengths = filled(name, (4, 5, *trailing)), [2, 0, 5, 3]
     seq = TensorSequence.from_padded(batch, lengths, side=side)
@@ -286,7 +286,7 @@ def test_from_padded_of_each_layout(layout, side):
 
 
 @SIDES
-@pytest.mark.parametrize("lengths", [[2, 6], [-1, 2], [2, 2**40], [2], [2, 2, 2], []], ids=str)
+@pytest.mark.parametrize("lengths", [[2, 6], [-1, 2], [2, 2**40], [2], [2, 2, 2], []])
 def test_from_padded_of_other_lengths(lengths, side):
     batch = np.zeros((2, 5))
     for numbers in (lengths, np.array(lengths, np.int64)):

@@ -132,7 +132,7 @@ def options_of(how, name):
             yield {"dtype": dtype, "initial": initials[min(3, len(numbers))]}
 
 
-@pytest.mark.parametrize("how", UFUNCS + FUNCTIONS + MOMENTS + PLACES + OTHERS, ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", UFUNCS + FUNCTIONS + MOMENTS + PLACES + OTHERS)
 @pytest.mark.parametrize("name", NUMBER_NAMES)
 def test_each_result_is_numpys(name, how):
     if name == "bfloat16" and how not in (np.min, np.max, np.add):
@@ -193,7 +193,7 @@ def test_empty_is_never_cast_to_fit(how, empty, error, words, elements):
         seq.reduce(how, empty=empty)
 
 
-@pytest.mark.parametrize("how", MOMENTS + PLACES, ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", MOMENTS + PLACES)
 def test_no_initial(how):
     with pytest.raises(TypeError, match=f"{how.__name__} takes no initial: .* is empty="):
         TensorSequence([[1.0], []]).reduce(how, initial=0)

@@ -51,7 +51,7 @@ NOT_POSITIONS = [
 ]
 
 
-@pytest.mark.parametrize("position", POSITIONS, ids=repr)
+@pytest.mark.parametrize("position", POSITIONS)
 def test_integers_and_one_element_arrays_are_positions(position):
     seq = numbered(5, 6, 7)
     assert values([seq.pop(position)]) == [6]
@@ -72,7 +72,7 @@ def selects(key):
     return isinstance(key, list) or (np.ndim(key) == 1 and np.asarray(key).dtype.kind in "iu")
 
 
-@pytest.mark.parametrize("position", NOT_POSITIONS, ids=repr)
+@pytest.mark.parametrize("position", NOT_POSITIONS)
 def test_anything_else_is_not_a_position(position):
     seq, tensor = numbered(5, 6, 7), np.array([8, 8])
     edits = [
@@ -107,7 +107,6 @@ def test_anything_else_is_not_a_position(position):
         np.int64(-(2**63)),
         np.array([3]),
     ],
-    ids=repr,
 )
 def test_outside_is_an_index_error_that_names_position_and_range(position):
     seq, tensor = numbered(5, 6, 7), np.array([8, 8])

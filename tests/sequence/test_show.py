@@ -95,7 +95,7 @@ def noise(*shape):
 
 @pytest.mark.usefixtures("pillow")
 class TestPictures:
-    @pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 3), (9, 7, 4), (64, 64), (64, 40)], ids=str)
+    @pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 3), (9, 7, 4), (64, 64), (64, 40)])
     def test_small_ones_are_shown_as_they_are(self, shape):
         pixels = noise(*shape)
         (image,) = shown(TensorSequence([pixels])).all("img")
@@ -112,7 +112,7 @@ class TestPictures:
         (image,) = shown(TensorSequence([pixels])).all("img")
         assert np.array_equal(decode(image), pixels)
 
-    @pytest.mark.parametrize("channels", [(), (1,), (3,)], ids=str)
+    @pytest.mark.parametrize("channels", [(), (1,), (3,)])
     def test_a_large_one_is_averaged(self, channels):
         """Each pixel is the mean of a block, four pixels high and wide."""
         pixels = noise(256, 256, *channels)
@@ -120,7 +120,7 @@ class TestPictures:
         (image,) = shown(TensorSequence([pixels])).all("img")
         assert np.abs(decode(image).astype(float) - blocks).max() <= 1
 
-    def test_transparent_pixels_have_no_colour(self):
+    def test_transparent_pixels_have_no_color(self):
         pixels = np.zeros((256, 256, 4), np.uint8)
         pixels[:, ::2] = (200, 100, 50, 255)
         (image,) = shown(TensorSequence([pixels])).all("img")
@@ -139,7 +139,6 @@ class TestPictures:
             ((2**62, 1), (64, 1), (64, 4)),
             ((1, 2**62), (1, 64), (4, 64)),
         ],
-        ids=str,
     )
     def test_sizes(self, shape, pixels, screen):
         huge = np.broadcast_to(np.uint8(7), shape)
@@ -331,7 +330,7 @@ def test_what_was_never_initialized_shows_itself():
 
 
 @pytest.mark.usefixtures("pillow")
-def test_the_colours_are_the_pages():
+def test_the_colors_are_the_pages():
     """But for the frames of pictures and what is behind transparent ones."""
     seq = TensorSequence([noise(n, 8) for n in (3, 4, 5)])
     html = re.sub(r'src="[^"]*"', "", seq._repr_html_())

@@ -12,7 +12,7 @@ import numpy as np
 
 import seqcore as sq
 
-COLOUR = contextvars.ContextVar("COLOUR", default="none")
+COLOR = contextvars.ContextVar("COLOR", default="none")
 
 
 class Refusal(Exception):

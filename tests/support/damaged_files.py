@@ -17,6 +17,7 @@ import traceback
 
 import numpy as np
 import pytest
+from support.damage import every_damage, every_other
 
 import seqcore as sq
 
@@ -102,30 +103,6 @@ KINDS = {
 if int(pa.__version__.partition(".")[0]) < 18:
     del KINDS["runs"]  # which can't be made
     del KINDS["view of texts"]  # of which pyarrow itself crashes
-WORDS = (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0\0\0\0", b"\1\0\0\0", b"\0\0\1\0")
-
-
-def damages(data):
-    """What it is called, and the bytes of each damaged file."""
-    for i in range(len(data)):
-        yield f"cut at {i}", data[:i]
-        for bits in (0x01, 0x80, 0xFF):
-            yield f"flip {bits:#x} at {i}", data[:i] + bytes([data[i] ^ bits]) + data[i + 1 :]
-    for i in range(0, len(data) - 3, 4):
-        for word in WORDS:
-            if data[i : i + 4] != word:
-                yield f"word {word.hex()} at {i}", data[:i] + word + data[i + 4 :]
-    for i in range(0, len(data) - 7, 8):
-        for number in (-1, 1 << 40, 1 << 62, -(1 << 63)):
-            yield (
-                f"number {number} at {i}",
-                data[:i] + number.to_bytes(8, "little", signed=True) + data[i + 8 :],
-            )
-    for i in range(0, len(data), 8):
-        yield f"without 8 at {i}", data[:i] + data[i + 8 :]
-        yield f"8 more at {i}", data[:i] + bytes(8) + data[i:]
-        yield f"zeros from {i}", data[:i] + bytes(len(data) - i)
-    yield "twice", data + data
 
 
 def read_all(seq):
@@ -277,59 +254,6 @@ def read_columns(columns, path):
 
 # Pickles by path.
 
-OTHERS = [None, "x", "int8", b"abc", object, 1.5, True, (), [], {}, np.zeros(3), np.zeros((2, 2), "int64")]
-NUMBERS = [-1, 0, 1, 2, 3, 100, 2**31, 2**32 + 1, 2**60, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30]
-
-
-def remade(state, parts):
-    """A list or tuple of these parts; a named tuple, where there are as many."""
-    if hasattr(state, "_make"):
-        return state._make(parts) if len(parts) == len(state) else tuple(parts)
-    return type(state)(parts)
-
-
-def damaged(state):
-    """Every state that differs from this one at one place."""
-    yield from OTHERS
-    if isinstance(state, dict):
-        for key, value in state.items():
-            for other in damaged(value):
-                yield {**state, key: other}
-            yield {k: v for k, v in state.items() if k != key}
-    elif isinstance(state, (list, tuple)):
-        for i, one in enumerate(state):
-            for other in damaged(one):
-                yield remade(state, [*state[:i], other, *state[i + 1 :]])
-            yield remade(state, [*state[:i], *state[i + 1 :]])
-            yield remade(state, [*state[:i], one, *state[i:]])
-    elif isinstance(state, np.ndarray):
-        yield from (state[:0], state[1:], state[::-1], state.T, state[..., None], state.astype("float64"))
-        yield from (state.astype("int8"), state.astype(">i8"), state.tolist())
-        if state.dtype.kind in "iu":
-            info = np.iinfo(state.dtype)
-            for i in range(min(state.size, 20)):
-                for number in (n for n in NUMBERS if info.min <= n <= info.max):
-                    other = state.copy()
-                    other.flat[i] = number
-                    yield other
-    elif isinstance(state, range):
-        yield from (state[1:], state[::-1], range(-1, 2), range(2, -2, -1), range(9), range(0))
-        yield from (
-            range(0, 1 << 40),
-            range(1 << 62, 1 << 63),
-            range(0, 1 << 62, 1 << 61),
-            range(1 << 64, 1 << 65),
-        )
-    elif isinstance(state, int):
-        yield from NUMBERS
-    elif isinstance(state, str):
-        yield from (state[:-1], state + "x", "", "/", "relative", "a\0b", os.fsencode(state))
-    elif isinstance(state, bytes):
-        yield from (state[:-1], state[1:], state + b"x", b"", b"\xff" * len(state))
-        for i in range(0, min(len(state), 200), 4):
-            for word in WORDS:
-                yield state[:i] + word + state[i + 4 :]
-
 
 def mixed(seq):
     return seq[1:] + sq.TensorSequence([np.ones((2, 2), seq.dtype)]) + seq[:1]
@@ -345,7 +269,7 @@ def pickles(folder, first, step):
     survived = refused = 0
     for seq in (rows, rows[order], widths[::-1] + widths, rows[::2] + rows[:1], texts[[2, 0]], mixed(rows)):
         make, arguments, *rest = seq.__reduce_ex__(5)
-        for other in itertools.islice(damaged(arguments), first, None, step):
+        for other in itertools.islice(every_other(arguments), first, None, step):
             if not isinstance(other, tuple):
                 continue
             print(f"case {other!r}"[:300], flush=True)
@@ -376,7 +300,7 @@ def main(folder, cases, *kinds):
         with open(path, "rb") as file:
             data = file.read()
         faults = 0
-        for what, other in itertools.islice(damages(data), first, None, step):
+        for what, other in itertools.islice(every_damage(data), first, None, step):
             print(f"case {kind}: {what}", flush=True)
             faulthandler.dump_traceback_later(60, exit=True)
             os.unlink(path)  # what is still mapped must stay as it is

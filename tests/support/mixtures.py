@@ -1,7 +1,7 @@
 """Sequences for properties: long and short mixtures of ranks, widths and empty elements, with a history.
 
 `mixtures` draws a sequence and the list of arrays that it has to hold. Its elements take turns among a few
-shapes, so that neighbours differ more often than any threshold of the core counts. Then it was selected,
+shapes, so that neighbors differ more often than any threshold of the core counts. Then it was selected,
 reversed and edited.
 """
 

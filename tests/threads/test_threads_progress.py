@@ -68,7 +68,7 @@ def turned_round(seq, tensor):
 
 EDITS = [at_the_end, at_the_front, in_the_middle, turned_round]
 BOTH = pytest.mark.parametrize("kind", ["numbers", "strings"])
-EDITORS = pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+EDITORS = pytest.mark.parametrize("edit", EDITS)
 
 
 def rows(kind, n=N, width=WIDTH):

@@ -132,6 +132,10 @@ def test_numbers_of_several_types_are_one_array():
     assert Columns({"a": [1, 2.5, True]})["a"].tolist() == [1, 2.5, 1]
 
 
+def test_a_sequence_without_elements_stays_one():
+    assert isinstance(Columns({"a": TensorSequence(dtype="int64")})["a"], TensorSequence)
+
+
 def test_what_becomes_an_array():
     numbers = TensorSequence([1.5, 2.5])
     columns = Columns({"numbers": numbers, "list": [1, 2], "words": ["a", "b"], "lists": [[1], [2, 3]]})

@@ -32,7 +32,7 @@ def data(name, n, sources):
 
 
 @pytest.mark.mostly_slow(7)
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stop", ["first", "all"])
 @pytest.mark.parametrize("unit", ["elements", "tokens"])
 @pytest.mark.parametrize("name", ["the same lengths", "lengths by source", "equal", "distinct", "lognormal"])
@@ -168,6 +168,11 @@ def test_states_and_pickles():
             "source 2 has no elements",
         ),
         ({"sources": [0, 1, 0], "weights": [1, 1], "shuffle": False}, ValueError, "leave out shuffle=False"),
+        (
+            {"sources": [0, 5, 7], "weights": [1, 1]},
+            ValueError,
+            r"sources\[1\] is 5, but there are 2 weights",
+        ),
         (
             {"sources": [0, 1, 0], "weights": [1, 1], "unit": "bytes"},
             ValueError,

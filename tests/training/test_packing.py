@@ -151,6 +151,12 @@ def test_lengths_of_all_kinds():
     assert len(sq.pack(TensorSequence(dtype="int8"), 4)) == 0
 
 
+def test_columns_are_no_lengths():
+    for columns in ({"a": [1], "b": [2]}, {"n": [1], "a": sq.TensorSequence([[1, 2]])}):
+        with pytest.raises(TypeError, match=r"got Columns: pass columns\['a'\]"):
+            sq.pack(sq.Columns(columns), 3)
+
+
 def test_packs_of_a_sequence_are_batches():
     seq = TensorSequence.from_lengths(np.arange(30), [7, 3, 9, 1, 10])
     for positions in sq.pack(seq, 12):

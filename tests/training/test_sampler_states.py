@@ -112,6 +112,16 @@ def test_state_of_an_epoch_that_has_ended():
     assert len(list(sampler)) == 2
 
 
+def test_a_pickle_at_the_end_of_an_epoch():
+    sampler = BatchSampler(range(8), batch_size=2)
+    list(sampler)
+    other = BatchSampler(range(8), batch_size=2, world_size=2)
+    other.load_state_dict(sampler.state_dict())
+    other = pickle.loads(pickle.dumps(other))
+    assert list(other) == []
+    assert len(list(other)) == 2
+
+
 def test_copies_and_pickles():
     sampler = BatchSampler(range(50), capacity=60, seed=3)
     for other in (copy.deepcopy(sampler), pickle.loads(pickle.dumps(sampler))):

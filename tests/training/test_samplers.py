@@ -96,7 +96,7 @@ def test_by_length_without_shuffling(lengths, limit):
             assert (len(batch) + 1) * lengths[after[0]] > limit["max_tokens"]
 
 
-@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 300}, {"capacity": 200}], ids=str)
+@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 300}, {"capacity": 200}])
 def test_epochs_and_seeds(limit):
     lengths = np.random.default_rng(0).integers(1, 40, 1000)
     sampler = BatchSampler(lengths, **limit)
@@ -210,7 +210,7 @@ def test_batches_mix_at_little_cost(n, name):
             assert max(padded(lengths, epoch) for epoch in epochs) <= 1.1 * full_sort, limit
 
 
-@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 4000}, {"capacity": 2000}], ids=str)
+@pytest.mark.parametrize("limit", [{"batch_size": 8}, {"max_tokens": 4000}, {"capacity": 2000}])
 def test_lengths_are_spread_over_the_epoch(limit):
     lengths = np.random.default_rng(0).integers(1, 400, 8000)
     sampler = BatchSampler(lengths, **limit)
@@ -271,6 +271,8 @@ def test_numpys_random_numbers_are_not_needed():
         ({"batch_size": 2, "world_size": 0}, ValueError, "world_size is 0"),
         ({"batch_size": 2, "world_size": 6}, ValueError, "there are 5 batches, too few for world_size=6"),
         ({"batch_size": 4, "world_size": 3, "drop_last": True}, ValueError, "there are 2 batches, too few"),
+        ({"batch_size": 10, "world_size": 2}, ValueError, "there are 1 batches, too few"),
+        ({"batch_size": 11, "world_size": 2, "drop_last": True}, ValueError, "there are 0 batches, too few"),
         ({"max_tokens": 8}, ValueError, r"divide the sequence with windows\(8\)"),
     ],
 )

@@ -107,6 +107,9 @@ class _Chosen:
         for other, owner in self._linked.get(name, ()):
             if other not in self.forms and not (other in self.restored and other in owner.outputs):
                 return f"'{owner.name}' {record_of(owner).verb}"
+            # Where a condition is known, the branch that never runs may return another number of elements.
+            if self.forms[name].count != (self.forms.get(other) or self.restored[other]).count:
+                return f"'{owner.name}' has another number of its elements inside"
         concerned = [*prepared.readers[name], prepared.producers.get(name, (None, None))]
         for node, graph in concerned:
             if node is not None:

@@ -7,6 +7,7 @@ import numpy as np
 import onnxruntime
 from hardening.fuzz.tape import Tape, bits
 from onnx import ModelProto
+from support.damage import flip
 from support.models import damage
 
 from seqcore import TensorSequence
@@ -29,7 +30,7 @@ def model_of(tape):
         try:
             data = how(data, rng)
         except Exception:  # a damage of another kind has left no model to be damaged in this way
-            data = damage.flip(data, rng) if data else data
+            data = flip(data, rng) if data else data
     return data
 
 

@@ -7,7 +7,8 @@ import itertools
 import math
 
 import numpy as np
-from hardening.fuzz.tape import HUGE, Tape, bits, filled, raised
+from hardening.fuzz.tape import Tape, bits, filled, raised
+from support.damage import every_other
 from support.strategies import LAYOUTS, NAMES, dtype_of, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
@@ -70,38 +71,8 @@ def sequence_of(tape):
 
 def damaged(tape, state):
     """The state, with something else at one place."""
-    way = tape.below(8)
-    if way == 0:
-        return tape.pick(OTHERS)
-    if isinstance(state, list | tuple) and state and way < 7:
-        at = tape.below(len(state))
-        if way == 1:
-            parts = [*state[:at], *state[at + 1 :]]
-        elif way == 2:
-            parts = [*state[:at], state[tape.below(len(state))], *state[at:]]
-        else:
-            parts = [*state[:at], damaged(tape, state[at]), *state[at + 1 :]]
-        return type(state)(parts)
-    if isinstance(state, np.ndarray) and state.ndim:
-        if way <= 3 and state.size and state.dtype == np.int64:
-            state = state.copy()
-            number = tape.pick([-1, 0, 1, 2, 3, 4, *HUGE])
-            state.flat[tape.below(state.size)] = min(max(number, -(1 << 63)), (1 << 63) - 1)
-            return state
-        return tape.pick(
-            [
-                lambda: state[:-1],
-                lambda: state[::-1],
-                lambda: state.T,
-                lambda: state[None],
-                lambda: state.astype(object),
-                lambda: state.view(np.matrix) if state.ndim == 2 else state,
-                lambda: state.astype(">i8") if state.dtype.kind in "iub" else state[..., :1],
-            ]
-        )()
-    if isinstance(state, int):
-        return tape.pick([-2, -1, 0, 1, 2, 3, True, 0.0, *HUGE])
-    return tape.pick(OTHERS)
+    states = [*every_other(state, OTHERS)]
+    return states[(tape.byte() << 8 | tape.byte()) % len(states)]
 
 
 # -- what it should be -----------------------------------------------------------------------------------
@@ -214,32 +185,12 @@ def by_runs(tables, order):
     return elements
 
 
-def other_order(tape, order):
-    """An order in which one number is another."""
-    number = tape.pick([-1, 0, 0, 1, 1, 2, 2, 3, 4, 1 << 62, -(1 << 63)])
-    if isinstance(order, tuple) and len(order) == 2 and isinstance(order[1], np.ndarray):
-        numbers = order[1].copy()
-        if numbers.ndim == 1 and numbers.size and numbers.dtype.kind in "iu":
-            numbers = numbers.astype(np.int64)
-            numbers[tape.below(numbers.size)] = number
-        return order[0], numbers
-    if isinstance(order, tuple) and order and all(isinstance(run, tuple) and run for run in order):
-        runs = [list(run) for run in order]
-        run = tape.pick(runs)
-        run[tape.below(len(run))] = number
-        return np.array(runs) if tape.chance(2) and len({*map(len, runs)}) == 1 else tuple(map(tuple, runs))
-    return order
-
-
 def run(data):
     tape = Tape(data)
     sequence = sequence_of(tape)
     make, arguments, *_ = sequence.__reduce_ex__(5)
     for _ in range(tape.below(5)):
-        if tape.chance(2) and len(arguments) > 3:
-            arguments = (*arguments[:3], other_order(tape, arguments[3]), *arguments[4:])
-        else:
-            arguments = damaged(tape, arguments)
+        arguments = damaged(tape, arguments)
         if not isinstance(arguments, tuple):
             return
     try:

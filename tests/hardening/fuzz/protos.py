@@ -1,9 +1,12 @@
 """Bytes of a SequenceProto, damaged or of odd parts: a sequence, or an exception that says what is wrong."""
 
+import random
+
 import numpy as np
 from google.protobuf.message import DecodeError
 from hardening.fuzz.tape import Tape, bits, filled
 from onnx import SequenceProto, TensorProto, numpy_helper
+from support.damage import OF_BYTES
 from support.strategies import NAMES, dtype_of
 
 from seqcore import TensorSequence
@@ -124,20 +127,10 @@ def built(tape):
 
 
 def damaged(tape, data):
-    """Bytes with some of them changed, gone, or doubled."""
-    data = bytearray(data)
     for _ in range(tape.below(4)):
-        at = int.from_bytes([tape.byte(), tape.byte()]) % (len(data) + 1)
-        way = tape.below(4)
-        if way == 0:
-            data[at : at + 1] = [tape.byte()]
-        elif way == 1:
-            del data[at : at + tape.between(1, 4)]
-        elif way == 2:
-            data[at:at] = data[at : at + tape.byte()]
-        else:
-            del data[at:]
-    return bytes(data)
+        how, rng = tape.pick(OF_BYTES), random.Random(tape.byte() << 8 | tape.byte())
+        data = how(data, rng) if data else data
+    return data
 
 
 # --- the target ---

@@ -56,7 +56,7 @@ class OverlapAdd(torch.nn.Module):
 
 @module
 class DeltaFeatures(torch.nn.Module):
-    """Each row's neighbours, the ends repeated."""
+    """Each row's neighbors, the ends repeated."""
 
     def forward(self, x):
         padded: list[Tensor] = [x[0]]

@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import AttributeProto, ModelProto, TensorProto, helper
+from support.damage import OF_BYTES
 
 from seqcore.onnx import InferenceSession, lower
 
@@ -159,28 +160,6 @@ def seeds():
 
 
 # Damage to bytes.
-
-
-def flip(data, rng):
-    data = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return bytes(data)
-
-
-def cut(data, rng):
-    a = rng.randrange(len(data))
-    return data[:a] if rng.random() < 0.3 else data[:a] + data[a + rng.randrange(1, 9) :]
-
-
-def insert(data, rng):
-    a = rng.randrange(len(data))
-    return data[:a] + rng.randbytes(rng.randrange(1, 9)) + data[a:]
-
-
-def splice(data, rng):
-    a, b, length = rng.randrange(len(data)), rng.randrange(len(data)), rng.randrange(1, 60)
-    return data[:a] + data[b : b + length] + data[a + (length if rng.random() < 0.5 else 0) :]
 
 
 def repeat(data, rng):
@@ -467,7 +446,8 @@ OPERATORS = (
     *("OptionalGetElement", "OptionalHasElement", "Identity", "Constant", "Add", "Split", "Concat", "Cast"),
 )
 DAMAGES = (
-    *(flip, cut, insert, splice, repeat, rename, rename_value, drop_name, add_name, drop_value, add_value),
+    *OF_BYTES,
+    *(repeat, rename, rename_value, drop_name, add_name, drop_value, add_value),
     *(change_type, change_operator, change_attribute, add_attribute, change_constant, add_initializer),
     *(move_node, change_version, change_function),
 )

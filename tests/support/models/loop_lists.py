@@ -35,9 +35,8 @@ def a_loop(m, outer):
     history = History(m, body) if not m.is_plain and m.chance(0.35) else None
     if history:
         history.look(body)
-    used = [one for one in OPERATORS if m.only in (None, one.__name__)]
     for _ in range(m.random.randint(1, 2) if m.is_short else m.random.randint(3, 14)):
-        m.pick(used)(m, body)
+        m.pick(OPERATORS)(m, body)
 
     def an_element(kind):
         own = [one for one in body.values if one.name.startswith("v")]
@@ -212,9 +211,9 @@ def inner_list(m, scope):
     return like(m, scope, "SequenceAt", [pieces, at], x, shape=x.shape[1:])
 
 
-def a_model(seed, only=None):
-    """A maker that has made a model, and the model; its bodies are of one operator of ours, or of all."""
-    m = Maker(seed, only)
+def a_model(random):
+    """A maker that has made a model, and the model."""
+    m = Maker(random)
     outer, results, scanned, given_out = m.outer, [], set(), []
     for _ in range(1 if m.is_plain else m.pick([1, 1, 1, 1, 2])):
         lists, values = a_loop(m, outer)

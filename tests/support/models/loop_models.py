@@ -1,12 +1,11 @@
-"""Random models whose loops make lists: each comes of a seed, with feeds.
+"""Random models whose loops make lists, with feeds.
 
 A `Maker` knows of each value its type, its shape, how large its numbers get, and whether they are exact: fed
 numbers are eighths, so that sums and products of them are the same in any order, and only what is exact is
 compared, sorted or cast. `loop_operators.py` has the operators of the bodies, `loop_lists.py` the lists,
-`loop_judge.py` holds the results against each other.
+`judge.py` holds the results against each other.
 """
 
-import random
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,12 +75,10 @@ class Scope:
 
 
 class Maker:
-    """Makes a model of a seed."""
+    """Draws a model: `random` is a `random.Random`, or what draws like one."""
 
-    def __init__(self, seed, only=None):
-        self.seed, self.only = seed, only
-        self.random = random.Random(seed)
-        self.pick = self.random.choice
+    def __init__(self, random):
+        self.random, self.pick = random, random.choice
         self.opset = self.pick(OPSETS)
         self.dims = [self.pick([1, 2, 2, 3, 4, 5]) for _ in range(3)]
         if self.chance(0.06):
@@ -91,8 +88,8 @@ class Maker:
         if self.chance(0.05):
             self.types.append("float16")
         self.fails = self.chance(0.12)  # whether positions may be out of range
-        self.is_plain = self.chance(0.45) or only is not None  # whether iterations don't depend on each other
-        self.is_short = self.is_plain and (self.chance(0.4) or only is not None)  # an operator or two
+        self.is_plain = self.chance(0.45)  # whether iterations don't depend on each other
+        self.is_short = self.is_plain and self.chance(0.4)  # an operator or two
         self.count = 0
         self.lists = set()  # inputs that are sequences
         self.inputs = {}  # name → type, shape as declared, and what makes a feed
@@ -348,7 +345,7 @@ class Maker:
         """The model, of what was made so far."""
         graph = helper.make_graph(
             self.outer.nodes,
-            f"seed{self.seed}",
+            "loops",
             [
                 (sequence_info if name in self.lists else helper.make_tensor_value_info)(
                     name, TYPES[dtype], shape
@@ -368,3 +365,6 @@ class Maker:
         sizes = {"N": n, "M": max(*(need(n) for need in self.needs["M"]), 0) + more * (not self.fails)}
         made = {name: make({**sizes, "n": n}, rng) for name, (_, _, make) in self.inputs.items()}
         return {name: one if name in self.lists else np.asarray(one) for name, one in made.items()}
+
+    def drawn_feed(self, n):
+        return self.feed(n, np.random.default_rng(self.random.randrange(1 << 30)))

@@ -1,375 +1,371 @@
-"""Random programs over sequences, as ONNX models and in plain Python.
+"""Random models of lists, numbers and tensors, with branches, loops and maps in one another.
 
-All tensors are int64 vectors and all numbers int64 scalars, so that a program is always well typed;
-positions and lengths that don't fit, and joins of nothing, are errors on both sides. Nodes that no result
-depends on may be left out, so that an error in one of them need not show.
+Some are tidy: all tensors are vectors of whole numbers, and most positions are within, so that runs rarely
+fail. In wild ones tensors have any rank, bodies may declare wrong shapes, positions and shapes need not fit,
+and loops may be longer than thresholds. Both branches of an If have the same names inside.
 """
 
-from dataclasses import dataclass, field
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
 
-from hypothesis import strategies as st
-from onnx import TensorProto, helper
-from support.models.sessions import i64
-
-SEQUENCE, TENSOR, NUMBER, FLAG = "sequence", "tensor", "number", "flag"
+TENSOR, SEQUENCE, NUMBER, FLAG, SHAPE = "tensor", "sequence", "number", "flag", "shape"
 
 
-@dataclass
-class Block:
-    """A graph: `inputs` and `results` are pairs of name and kind."""
+class One(tuple):
+    """A constant or an attribute that is drawn from these."""
 
-    inputs: list
-    steps: list = field(default_factory=list)
-    results: list = field(default_factory=list)
+    __slots__ = ()
 
 
-@dataclass
-class Step:
-    """An operation of `OPERATIONS`, a constant, or one of if, loop and map, which have blocks."""
-
-    operation: str
-    inputs: list
-    outputs: list
-    blocks: list = field(default_factory=list)
-    constant: int = 0
-
-
-class Refused(Exception):
-    """What ONNX calls an error."""
-
-
-class Failed:
-    """Stands for a value that an error left unmade, and for all that depends on it."""
-
-
-# In plain Python, from ONNX's text.
-
-
-def place(position, lowest, highest, n):
-    if not lowest <= position <= highest:
-        raise Refused
-    return position + n if position < 0 else position
-
-
-def insert(s, t, p):
-    p = place(p, -len(s), len(s), len(s))
-    return [*s[:p], t, *s[p:]]
-
-
-def erase(s, p):
-    p = place(p, -len(s), len(s) - 1, len(s))
-    return s[:p] + s[p + 1 :]
-
-
-def at(s, p):
-    return s[place(p, -len(s), len(s) - 1, len(s))]
-
-
-def pieces(t, k):
-    if k < 1:
-        raise Refused
-    return [t[i : i + k] for i in range(0, len(t), k)]
-
-
-def cut(t, k):
-    if not 0 <= k <= len(t):
-        raise Refused
-    return [t[:k], t[k:]]
-
-
-def join(s):
-    if not s:
-        raise Refused
-    return i64([x for t in s for x in t])
-
-
-def interleave(s):
-    if len({len(t) for t in s}) != 1:
-        raise Refused
-    return i64([x for row in zip(*s, strict=True) for x in row])
-
-
-# Kinds of the inputs, the kind of the output, what it means in Python, and the nodes: an expression of nested
-# tuples (operator, input, ..., attributes), where a string is an input and a number or a list a constant.
-OPERATIONS = {
-    "nothing": ([], SEQUENCE, lambda: [], ("SequenceEmpty", {"dtype": TensorProto.INT64})),
-    "pair": ([TENSOR, TENSOR], SEQUENCE, lambda a, b: [a, b], ("SequenceConstruct", "0", "1")),
-    "insert": ([SEQUENCE, TENSOR, NUMBER], SEQUENCE, insert, ("SequenceInsert", "0", "1", "2")),
-    "append": ([SEQUENCE, TENSOR], SEQUENCE, lambda s, t: [*s, t], ("SequenceInsert", "0", "1")),
-    "erase": ([SEQUENCE, NUMBER], SEQUENCE, erase, ("SequenceErase", "0", "1")),
-    "pop": ([SEQUENCE], SEQUENCE, lambda s: erase(s, -1), ("SequenceErase", "0")),
-    "copy": ([SEQUENCE], SEQUENCE, list, ("Identity", "0")),
-    "rows": ([TENSOR], SEQUENCE, lambda t: pieces(t, 1), ("SplitToSequence", "0")),
-    "pieces": ([TENSOR, NUMBER], SEQUENCE, pieces, ("SplitToSequence", "0", "1")),
-    "cut": (
-        [TENSOR, NUMBER],
-        SEQUENCE,
-        cut,
+AXES = {"axis": One((0, 0, -1)), "keepdims": One((0, 1))}
+WITHIN = ("Mod", "1", ("Max", ("SequenceLength", "0"), 1))
+POSITION = One((0, -1, 1, -2, 2, [0], [-1]))
+# By subject: kinds of the inputs, the kind of the output, and the nodes: an expression of nested tuples
+# (operator, input, ..., attributes), where a string is an input and a number or a list a constant.
+SHARED = [
+    ([], SEQUENCE, ("SequenceEmpty",)),
+    ([TENSOR], SEQUENCE, ("SequenceConstruct", "0")),
+    ([TENSOR, TENSOR], SEQUENCE, ("SequenceConstruct", "0", "1")),
+    ([TENSOR, TENSOR, TENSOR], SEQUENCE, ("SequenceConstruct", "0", "1", "2")),
+    ([SEQUENCE, TENSOR, NUMBER], SEQUENCE, ("SequenceInsert", "0", "1", "2")),
+    ([SEQUENCE, TENSOR], SEQUENCE, ("SequenceInsert", "0", "1")),
+    ([SEQUENCE, TENSOR], SEQUENCE, ("SequenceInsert", "0", "1")),
+    ([SEQUENCE, NUMBER], SEQUENCE, ("SequenceErase", "0", "1")),
+    ([SEQUENCE], SEQUENCE, ("SequenceErase", "0")),
+    ([SEQUENCE], SEQUENCE, ("Identity", "0")),
+]
+TIDY = {
+    "lists": [
+        *SHARED,
+        ([SEQUENCE, TENSOR, NUMBER], SEQUENCE, ("SequenceInsert", "0", "1", ("Mod", "2", 2))),
+        ([SEQUENCE, NUMBER], SEQUENCE, ("SequenceErase", "0", WITHIN)),
+        ([TENSOR], SEQUENCE, ("SplitToSequence", "0")),
+        ([TENSOR, NUMBER], SEQUENCE, ("SplitToSequence", "0", ("Max", "1", 1))),
+        ([TENSOR, NUMBER], SEQUENCE, ("SplitToSequence", "0", "1")),
         (
-            "SplitToSequence",
-            "0",
+            [TENSOR, NUMBER],
+            SEQUENCE,
             (
-                "Concat",
-                ("Reshape", "1", [1]),
-                ("Reshape", ("Sub", ("Size", "0"), "1"), [1]),
-                {"axis": 0},
+                "SplitToSequence",
+                "0",
+                ("Concat", ("Reshape", "1", [1]), ("Reshape", ("Sub", ("Size", "0"), "1"), [1]), {"axis": 0}),
             ),
         ),
-    ),
-    "at": ([SEQUENCE, NUMBER], TENSOR, at, ("SequenceAt", "0", "1")),
-    "join": ([SEQUENCE], TENSOR, join, ("ConcatFromSequence", "0", {"axis": 0})),
-    "interleave": (
-        [SEQUENCE],
-        TENSOR,
-        interleave,
-        ("Reshape", ("ConcatFromSequence", "0", {"axis": -1, "new_axis": 1}), [-1]),
-    ),
-    "both": ([TENSOR, TENSOR], TENSOR, lambda a, b: join([a, b]), ("Concat", "0", "1", {"axis": 0})),
-    "plus": ([TENSOR, NUMBER], TENSOR, lambda t, k: t + k, ("Add", "0", "1")),
-    "negative": ([TENSOR], TENSOR, lambda t: -t, ("Neg", "0")),
-    "length": ([SEQUENCE], NUMBER, len, ("SequenceLength", "0")),
-    "size": ([TENSOR], NUMBER, len, ("Size", "0")),
-    "sum": ([NUMBER, NUMBER], NUMBER, lambda a, b: a + b, ("Add", "0", "1")),
-    "less": ([NUMBER], NUMBER, lambda a: a - 1, ("Sub", "0", 1)),
-    "few": ([NUMBER], NUMBER, lambda a: a % 4, ("Mod", "0", 4)),
-    "within": (
-        [SEQUENCE, NUMBER],
-        NUMBER,
-        lambda s, k: k % max(len(s), 1),
-        ("Mod", "1", ("Max", ("SequenceLength", "0"), 1)),
-    ),
-    "below": ([NUMBER, NUMBER], FLAG, lambda a, b: a < b, ("Less", "0", "1")),
+    ],
+    "reads": [
+        ([SEQUENCE, NUMBER], TENSOR, ("SequenceAt", "0", "1")),
+        ([SEQUENCE, NUMBER], TENSOR, ("SequenceAt", "0", WITHIN)),
+        ([SEQUENCE], TENSOR, ("ConcatFromSequence", "0", {"axis": 0})),
+        (
+            [SEQUENCE],
+            TENSOR,
+            ("Reshape", ("ConcatFromSequence", "0", {"axis": -1, "new_axis": 1}), [-1]),
+        ),
+        ([SEQUENCE], NUMBER, ("SequenceLength", "0")),
+    ],
+    "tensors": [
+        ([TENSOR, TENSOR], TENSOR, ("Concat", "0", "1", {"axis": 0})),
+        ([TENSOR, NUMBER], TENSOR, ("Add", "0", "1")),
+        ([TENSOR], TENSOR, ("Neg", "0")),
+    ],
+    "numbers": [
+        ([TENSOR], NUMBER, ("Size", "0")),
+        ([NUMBER, NUMBER], NUMBER, ("Add", "0", "1")),
+        ([NUMBER], NUMBER, ("Sub", "0", 1)),
+        ([NUMBER], NUMBER, ("Mod", "0", 4)),
+        ([], NUMBER, ("Identity", One((-3, -2, -1, 0, 1, 2, 3)))),
+        ([NUMBER, NUMBER], FLAG, ("Less", "0", "1")),
+    ],
 }
+WILD = {
+    "lists": [
+        *SHARED,
+        ([SEQUENCE, TENSOR], SEQUENCE, ("SequenceInsert", "0", "1", POSITION)),
+        ([SEQUENCE], SEQUENCE, ("SequenceErase", "0", POSITION)),
+        ([SEQUENCE, NUMBER], SEQUENCE, ("SequenceErase", "0", WITHIN)),
+        ([TENSOR], SEQUENCE, ("SplitToSequence", "0", AXES)),
+        # A constant split of 0 ends the process within onnx.
+        ([TENSOR], SEQUENCE, ("SplitToSequence", "0", One((1, 2, [2], [0, 2])), AXES)),
+        ([TENSOR, SHAPE], SEQUENCE, ("SplitToSequence", "0", "1", AXES)),
+    ],
+    "reads": [
+        ([SEQUENCE], TENSOR, ("SequenceAt", "0", POSITION)),
+        ([SEQUENCE, NUMBER], TENSOR, ("SequenceAt", "0", WITHIN)),
+        ([SEQUENCE, NUMBER], TENSOR, ("SequenceAt", "0", "1")),
+        (
+            [SEQUENCE],
+            TENSOR,
+            ("ConcatFromSequence", "0", {"axis": One((0, 0, -1, 1)), "new_axis": One((0, 0, 1))}),
+        ),
+        ([SEQUENCE], NUMBER, ("SequenceLength", "0")),
+    ],
+    "tensors": [
+        ([TENSOR], TENSOR, ("Neg", "0")),
+        ([TENSOR], TENSOR, ("Reshape", "0", One(([-1], [1, -1], [-1, 3])))),
+        ([TENSOR, SHAPE], TENSOR, ("Reshape", "0", "1")),
+        ([TENSOR, SHAPE], TENSOR, ("Expand", "0", "1")),
+        ([TENSOR], TENSOR, ("Slice", "0", One(([0], [1])), One(([0], [1], [2], [9], [-1])))),
+        ([TENSOR], TENSOR, ("Unsqueeze", "0", [0])),
+        ([TENSOR, NUMBER], TENSOR, ("Gather", "0", "1")),
+        ([TENSOR], TENSOR, ("ReduceSum", "0", [0], {"keepdims": One((0, 1))})),
+    ],
+    "numbers": [
+        ([TENSOR], SHAPE, ("Shape", "0")),
+        ([SHAPE, SHAPE], SHAPE, ("Concat", "0", "1", {"axis": 0})),
+        ([SHAPE], NUMBER, ("Gather", "0", One((0, -1, 1)), {"axis": 0})),
+        ([TENSOR], NUMBER, ("Size", "0")),
+        ([NUMBER], NUMBER, ("Add", "0", One((1, -1, 2)))),
+        ([NUMBER], NUMBER, ("Mod", "0", One((2, 3, 5)))),
+        ([], NUMBER, ("Identity", One((-3, -1, 0, 1, 2)))),
+        ([NUMBER, NUMBER], FLAG, ("Less", "0", "1")),
+    ],
+}
+SUBJECTS = ["lists"] * 6 + ["reads"] * 5 + ["tensors"] * 4 + ["numbers"] * 5
 
 
-def any_failed(values):
-    return any(value is Failed for value in values)
+class Program:
+    """Draws a model: `random` is a `random.Random`, or what draws like one."""
 
+    def __init__(self, random, is_tidy):
+        self.random, self.pick, self.is_tidy = random, random.choice, is_tidy
+        self.operations = TIDY if is_tidy else WILD
+        self.element = TensorProto.INT64 if is_tidy else TensorProto.FLOAT
+        self.dtype = np.int64 if is_tidy else np.float32
+        self.lies = not is_tidy and self.chance(0.3)  # whether bodies declare shapes that aren't so
+        self.is_long = not is_tidy and self.chance(0.3)  # whether loops are longer than the limits
+        self.nodes, self.outputs, self.shapes, self.count = [], [], {}, 0
 
-class Plain:
-    """Runs programs in plain Python; `failures` counts the errors."""
+    def chance(self, share):
+        return self.random.random() < share
 
-    def __init__(self):
-        self.failures = 0
+    def fresh(self):
+        self.count += 1
+        return f"v{self.count}"
 
-    def run(self, block, arguments, outer):
-        """The results of a block; those that an error left unmade are `Failed`."""
-        values = outer | dict(zip((name for name, _ in block.inputs), arguments, strict=True))
-        for step in block.steps:
-            given = [values.get(name) for name in step.inputs]
-            run = {"if": self.choose, "loop": self.repeat, "map": self.apply}.get(step.operation, self.simply)
-            # Where there is no telling what runs, nothing is made.
-            unknown = any_failed(given[:2] if step.operation == "loop" else given)
-            made = [Failed] * len(step.outputs) if unknown else run(step, given, values)
-            values.update(zip(step.outputs, made, strict=True))
-        return [values[name] for name, _ in block.results]
+    def declared(self, name, kind, inside=True):
+        """What a graph declares of a value."""
+        lies = inside and self.lies
+        if kind == SEQUENCE:
+            shape = self.pick([None, [2], [None, 3], [7]]) if lies else None
+            return helper.make_tensor_sequence_value_info(name, self.element, shape)
+        types = {TENSOR: self.element, FLAG: TensorProto.BOOL}
+        shape = [] if kind in (NUMBER, FLAG) and (self.is_tidy or (inside and self.chance(0.7))) else None
+        if kind == TENSOR and self.is_tidy:
+            shape = [None]
+        if kind == TENSOR and lies:
+            shape = self.pick([None, [2], [None, 3], [5, 5], ["N"]])
+        return helper.make_tensor_value_info(name, types.get(kind, TensorProto.INT64), shape)
 
-    def simply(self, step, given, values):
-        if step.operation == "constant":
-            return [step.constant]
-        try:
-            return [OPERATIONS[step.operation][2](*given)]
-        except Refused:
-            self.failures += 1
-            return [Failed]
+    def recent(self, known, kind):
+        """The name of a value of a kind, or None: of the latest mostly."""
+        names = [name for name, other in known if other == kind]
+        return self.pick(names[-4:] if self.chance(0.7) else names) if names else None
 
-    def choose(self, step, given, values):
-        return self.run(step.blocks[0 if given[0] else 1], [], values)
+    def add(self, nodes, known, expression, inputs, kind):
+        """Add the nodes of an expression; the name of what they make, or None without such inputs."""
+        if None in inputs:
+            return None
+        name = self.fresh()
+        self.add_nodes(nodes, expression, inputs, name)
+        known.append((name, kind))
+        return name
 
-    def repeat(self, step, given, values):
-        trips, go, *states = given
-        rows = []
-        for i in range(trips):
-            # Without a condition for the first iteration, those that the body gives are ignored.
-            if step.inputs[1] and not go:
-                break
-            go, *results = self.run(step.blocks[0], [i, True, *states], values)
-            if step.inputs[1] and go is Failed:
-                return [Failed] * len(step.outputs)
-            states = results[: len(states)]
-            rows.append(results[len(states) :])
-        columns = list(zip(*rows, strict=True)) or [()] * (len(step.outputs) - len(states))
+    def add_nodes(self, nodes, expression, inputs, output):
+        """Add the nodes of an expression; what they make on the way is named after the output."""
+        operator, *rest = expression
+        attributes = rest.pop() if rest and isinstance(rest[-1], dict) else {}
+        attributes = {
+            name: self.pick(one) if isinstance(one, One) else one for name, one in attributes.items()
+        }
+        if operator == "SequenceEmpty":
+            attributes = {"dtype": self.element}
+        read = []
+        for k, one in enumerate(rest):
+            name = f"{output}.{k}"
+            if isinstance(one, str):
+                name = inputs[int(one)]
+            elif isinstance(one, tuple) and not isinstance(one, One):
+                self.add_nodes(nodes, one, inputs, name)
+            else:
+                one = self.pick(one) if isinstance(one, One) else one
+                array = np.array(one, bool if isinstance(one, bool) else np.int64)
+                nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array)))
+            read.append(name)
+        nodes.append(helper.make_node(operator, read, [output], **attributes))
+
+    def block(self, nodes, known, depth, count):
+        """Add so many operations, some of which are branches, loops and maps."""
+        for _ in range(count):
+            structures = ["If", "Loop", "Loop", "Map"] if depth < 2 else []
+            chosen = self.pick(SUBJECTS + structures)
+            if chosen in structures:
+                getattr(self, f"add_{chosen}")(nodes, known, depth)
+                continue
+            kinds, kind, expression = self.pick(self.operations[chosen])
+            # In a long loop, a join of what it goes into doubles in each round.
+            if not (self.is_long and depth and expression[0] == "ConcatFromSequence"):
+                self.add(nodes, known, expression, [self.recent(known, one) for one in kinds], kind)
+
+    def result(self, nodes, known, kind, first):
+        """The name of a value of the block's own: what it has made, mostly."""
+        own = [name for name, other in known[first:] if other == kind]
+        if own and self.chance(0.5):
+            return self.pick(own[-3:])
+        name = self.pick(own[-3:]) if own and self.chance(0.6) else self.recent(known, kind)
+        return self.add(nodes, known, ("Identity", "0"), [name], kind)
+
+    def kinds(self, known, choices):
         return [
-            *states,
-            *(Failed if any_failed(column) else i64(column) for column in columns),
+            one for one in self.random.choices(choices, k=self.pick([1, 1, 2, 3])) if self.recent(known, one)
         ]
 
-    def apply(self, step, given, values):
-        sequence, *whole = given
-        rows = [self.run(step.blocks[0], [element, *whole], values) for element in sequence]
-        columns = list(zip(*rows, strict=True)) or [()] * len(step.outputs)
-        return [Failed if any_failed(column) else list(column) for column in columns]
+    def outputs_of(self, nodes, known, operator, inputs, kinds, **graphs):
+        names = [self.fresh() for _ in kinds]
+        nodes.append(helper.make_node(operator, inputs, names, **graphs))
+        known += zip(names, kinds, strict=True)
 
+    def add_If(self, nodes, known, depth):
+        numbers = [self.recent(known, NUMBER), self.recent(known, NUMBER)]
+        condition = self.recent(known, FLAG) or self.add(nodes, known, ("Less", "0", "1"), numbers, FLAG)
+        kinds = self.kinds(known, [TENSOR, SEQUENCE, SEQUENCE, NUMBER, SHAPE])
+        branches, start, ends = {}, self.count, []
+        for word in ("then_branch", "else_branch"):
+            inner, seen, self.count = [], [*known], start
+            self.block(inner, seen, depth + 1, self.random.randint(1, 3))
+            results = [self.result(inner, seen, kind, len(known)) for kind in kinds]
+            branches[word] = helper.make_graph(inner, "b", [], [*map(self.declared, results, kinds)])
+            ends.append(self.count)
+        self.count = max(ends)
+        if kinds:
+            self.outputs_of(nodes, known, "If", [condition], kinds, **branches)
 
-# As ONNX models.
-
-
-def declared(name, kind):
-    if kind == SEQUENCE:
-        return helper.make_tensor_sequence_value_info(name, TensorProto.INT64, None)
-    element = TensorProto.BOOL if kind == FLAG else TensorProto.INT64
-    return helper.make_tensor_value_info(name, element, [None] if kind == TENSOR else [])
-
-
-def as_graph(block, name):
-    nodes = []
-    for step in block.steps:
-        graphs = [as_graph(inner, f"{name}_{k}") for k, inner in enumerate(step.blocks)]
-        if step.operation == "constant":
-            nodes.append(helper.make_node("Constant", [], step.outputs, value_int=step.constant))
-        elif step.operation == "if":
-            branches = dict(zip(("then_branch", "else_branch"), graphs, strict=True))
-            nodes.append(helper.make_node("If", step.inputs, step.outputs, **branches))
-        elif graphs:
-            operator = {"loop": "Loop", "map": "SequenceMap"}[step.operation]
-            nodes.append(helper.make_node(operator, step.inputs, step.outputs, body=graphs[0]))
-        else:
-            add_nodes(nodes, OPERATIONS[step.operation][3], step.inputs, step.outputs[0])
-    inputs, outputs = ([declared(*pair) for pair in pairs] for pairs in (block.inputs, block.results))
-    return helper.make_graph(nodes, name, inputs, outputs)
-
-
-def add_nodes(nodes, expression, inputs, output):
-    """Add the nodes of an expression; what they make on the way is named after the output."""
-    operator, *rest = expression
-    attributes = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-    read = []
-    for k, one in enumerate(rest):
-        name = f"{output}.{k}"
-        if isinstance(one, str):
-            name = inputs[int(one)]
-        elif isinstance(one, tuple):
-            add_nodes(nodes, one, inputs, name)
-        else:
-            value = {"value_ints" if isinstance(one, list) else "value_int": one}
-            nodes.append(helper.make_node("Constant", [], [name], **value))
-        read.append(name)
-    nodes.append(helper.make_node(operator, read, [output], **attributes))
-
-
-# Random ones.
-
-
-# What makes a value of an outer scope one of the block's own, as a result must be.
-LOCALS = {SEQUENCE: "copy", TENSOR: "negative", NUMBER: "less"}
-
-
-class Maker:
-    """Draws programs. Names count on from the scope around, so that those of siblings are the same."""
-
-    def __init__(self, draw):
-        self.draw = draw
-
-    def pick(self, known, kind):
-        """A value of a kind: of the latest three mostly."""
-        names = [name for name, other in known if other == kind]
-        recent = names[-3:] if self.draw(st.integers(0, 3)) else names
-        return self.draw(st.sampled_from(recent))
-
-    def block(self, inputs, outer, kinds, depth):
-        """A block with results of some kinds; `outer` has what it sees of the scopes around."""
-        block = Block(inputs)
-        known = [*outer, *inputs]
-        for _ in range(self.draw(st.integers(1, 6 if depth else 10))):
-            self.step(block, known, depth)
-        local = {name for name, _ in known[len(outer) :]}
-        for kind in kinds:
-            if kind == FLAG:
-                operands = [self.pick(known, NUMBER), self.pick(known, NUMBER)]
-                name = self.add(block, known, "below", operands, [FLAG])[0]
+    def add_Loop(self, nodes, known, depth):
+        trips = self.add(nodes, known, ("Mod", "0", One((3, 4, 5))), [self.recent(known, NUMBER)], NUMBER)
+        if self.is_long and not depth:
+            trips = self.add(nodes, known, ("Add", "0", One((65, 200, 520))), [trips], NUMBER)
+        go = ""
+        if self.chance(0.5):
+            go = self.add(nodes, known, ("Identity", True), [], FLAG)
+            if self.chance(0.2):
+                go = self.recent(known, FLAG)
+        kinds = self.kinds(known, [SEQUENCE, SEQUENCE, NUMBER] + ([] if self.is_long else [TENSOR, SHAPE]))
+        states = [self.recent(known, kind) for kind in kinds]
+        if SEQUENCE in kinds and self.chance(0.6):
+            states[kinds.index(SEQUENCE)] = self.add(nodes, known, ("SequenceEmpty",), [], SEQUENCE)
+        first = len(known)
+        inputs = [(self.fresh(), kind) for kind in (NUMBER, FLAG, *kinds)]
+        inner, seen = [], [*known, *inputs]
+        self.block(inner, seen, depth + 1, self.random.randint(1, 5))
+        results = []
+        for (state, _), kind in zip(inputs[2:], kinds, strict=True):
+            appended = [state, self.recent(seen, TENSOR)]
+            if kind == SEQUENCE and self.chance(0.6):
+                results.append(self.add(inner, seen, ("SequenceInsert", "0", "1"), appended, SEQUENCE))
             else:
-                name = self.pick(known, kind)
-                if name not in local:
-                    name = self.add(block, known, LOCALS[kind], [name], [kind])[0]
-            block.results.append((name, kind))
-        return block
+                results.append(self.result(inner, seen, kind, first))
+        # Of tensors, what there is without an iteration depends on the engine.
+        scans = [self.result(inner, seen, NUMBER, first)] if self.chance(0.3) else []
+        # Without a condition to begin with, the text ignores that of the body, and onnxruntime doesn't.
+        going = self.add(inner, seen, ("Identity", "0"), [inputs[1][0]], FLAG)
+        if go and self.chance(0.4):
+            last = One((0, 2, 70, 512) if self.is_long else (0, 2))
+            going = self.add(inner, seen, ("Less", "0", last), [inputs[0][0]], FLAG)
+        types = [TensorProto.INT64, TensorProto.BOOL]
+        body = helper.make_graph(
+            inner,
+            "b",
+            [
+                helper.make_tensor_value_info(one, kind, [])
+                for (one, _), kind in zip(inputs, types, strict=False)
+            ]
+            + [self.declared(*one) for one in inputs[2:]],
+            [helper.make_tensor_value_info(going, TensorProto.BOOL, [])]
+            + [*map(self.declared, results, kinds)]
+            + [self.declared(name, NUMBER) for name in scans],
+        )
+        kinds += [TENSOR if self.is_tidy else SHAPE] * len(scans)
+        if kinds:
+            self.outputs_of(nodes, known, "Loop", [trips, go, *states], kinds, body=body)
 
-    def add(self, block, known, operation, inputs, kinds, blocks=(), constant=0):
-        outputs = [f"v{len(known) + k}" for k in range(len(kinds))]
-        known.extend(zip(outputs, kinds, strict=True))
-        block.steps.append(Step(operation, inputs, outputs, list(blocks), constant))
-        return outputs
+    def add_Map(self, nodes, known, depth):
+        given = [
+            SEQUENCE,
+            *self.pick([[], [TENSOR], [SEQUENCE], [NUMBER]] if self.is_tidy else [[], [TENSOR], [SEQUENCE]]),
+        ]
+        names = [self.recent(known, kind) for kind in given]
+        if None in names:
+            return
+        inputs = [(self.fresh(), TENSOR if kind == SEQUENCE else kind) for kind in given]
+        inner, seen = [], [*known, *inputs]
+        self.block(inner, seen, depth + 1, self.random.randint(1, 3))
+        results = [self.result(inner, seen, TENSOR, len(known)) for _ in range(self.pick([1, 2]))]
+        values = [self.declared(*one) for one in inputs], [self.declared(one, TENSOR) for one in results]
+        body = helper.make_graph(inner, "b", *values)
+        self.outputs_of(nodes, known, "SequenceMap", names, [SEQUENCE] * len(results), body=body)
 
-    def step(self, block, known, depth):
-        structures = ["if", "loop", "loop", "map"] if depth < 2 else []
-        operations = [name for name, (_, kind, *_) in OPERATIONS.items() if kind != FLAG]
-        operation = self.draw(st.sampled_from(["constant", *operations, *structures]))
-        if operation == "constant":
-            self.add(block, known, operation, [], [NUMBER], constant=self.draw(st.integers(-3, 3)))
-        elif operation in OPERATIONS:
-            kinds, kind, *_ = OPERATIONS[operation]
-            inputs = [self.pick(known, kind) for kind in kinds]
-            if operation in ("at", "insert", "erase"):
-                inputs[-1] = self.position(block, known, inputs)
-            self.add(block, known, operation, inputs, [kind])
-        else:
-            getattr(self, f"add_{operation}")(block, known, depth)
-
-    def position(self, block, known, inputs):
-        """A position in the first input: as it comes at times, else one that is within."""
-        if self.draw(st.integers(0, 7)) == 0:
-            return inputs[-1]
-        return self.add(block, known, "within", [inputs[0], inputs[-1]], [NUMBER])[0]
-
-    def kinds(self):
-        return self.draw(
-            st.lists(st.sampled_from([SEQUENCE, SEQUENCE, TENSOR, NUMBER]), min_size=1, max_size=3)
+    def model(self):
+        """The model. What it declares of its inputs' shapes is in `shapes`."""
+        wild = {
+            "x": (TENSOR, self.pick([None, ["N", 3], [None, 3], ["N", "N"]])),
+            "w": (TENSOR, self.pick([None, [2], ["N"], [None]])),
+            "s": (SEQUENCE, self.pick([None, [2], [None, 3]])),
+            "n": (NUMBER, []),
+            "m": (NUMBER, self.pick([[], [None]])),
+            "v": (SHAPE, ["K"]),
+        }
+        tidy = {"s": (SEQUENCE, [None]), "t": (TENSOR, [None]), "k": (NUMBER, [])}
+        self.shapes = tidy if self.is_tidy else wild
+        known = [(name, kind) for name, (kind, _) in self.shapes.items()]
+        first = len(known)
+        self.block(self.nodes, known, 0, self.random.randint(3, 12))
+        made = [one for one in known[first:] if one[1] != FLAG][-8:] or [
+            (self.add(self.nodes, known, ("Identity", "0"), [known[0][0]], known[0][1]), known[0][1])
+        ]
+        self.outputs = self.random.sample(made, min(len(made), self.pick([1, 2, 3])))
+        values = [
+            helper.make_tensor_sequence_value_info(name, self.element, shape)
+            if kind == SEQUENCE
+            else helper.make_tensor_value_info(
+                name, self.element if kind == TENSOR else TensorProto.INT64, shape
+            )
+            for name, (kind, shape) in self.shapes.items()
+        ]
+        outputs = [self.declared(*one, inside=False) for one in self.outputs]
+        graph = helper.make_graph(self.nodes, "program", values, outputs)
+        opset = self.pick([17, 17, 18, 21])
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset < 19 else 10
         )
 
-    def flag(self, block, known):
-        operands = [self.pick(known, NUMBER), self.pick(known, NUMBER)]
-        return self.add(block, known, "below", operands, [FLAG])[0]
+    def feeds(self):
+        """Feeds for some runs, one of them with a long list."""
+        rng = np.random.default_rng(self.random.randrange(1 << 30))
 
-    def add_if(self, block, known, depth):
-        flag, kinds = self.flag(block, known), self.kinds()
-        branches = [self.block([], known, kinds, depth + 1) for _ in range(2)]
-        self.add(block, known, "if", [flag], kinds, branches)
+        def numbers(shape):
+            return rng.integers(-9, 9, shape).astype(self.dtype)
 
-    def add_loop(self, block, known, depth):
-        trips = self.add(block, known, "few", [self.pick(known, NUMBER)], [NUMBER])[0]
-        go = self.flag(block, known) if self.draw(st.booleans()) else ""
-        kinds = self.kinds()
-        states = [self.pick(known, kind) for kind in kinds]
-        scanned = [NUMBER] * self.draw(st.integers(0, 1))
-        parameters = [NUMBER, FLAG, *kinds]
-        inputs = [(f"v{len(known) + k}", kind) for k, kind in enumerate(parameters)]
-        body = self.block(inputs, known, [FLAG, *kinds, *scanned], depth + 1)
-        self.add(block, known, "loop", [trips, go, *states], [*kinds, *[TENSOR] * len(scanned)], [body])
+        def array(shape):
+            if shape is None:
+                shape = self.pick([[2, 3], [2], [0, 3], [0], [1, 2, 3], [3, 0], [6]])
+            return numbers([n if isinstance(n, int) else int(rng.integers(5)) for n in shape])
 
-    def add_map(self, block, known, depth):
-        whole = self.draw(st.sampled_from([[], [TENSOR], [NUMBER]]))
-        arguments = [self.pick(known, kind) for kind in [SEQUENCE, *whole]]
-        inputs = [(f"v{len(known) + k}", kind) for k, kind in enumerate([TENSOR, *whole])]
-        results = self.draw(st.sampled_from([[TENSOR], [TENSOR, TENSOR]]))
-        body = self.block(inputs, known, results, depth + 1)
-        self.add(block, known, "map", arguments, [SEQUENCE] * len(results), [body])
+        def value(kind, shape, is_long):
+            if kind == SEQUENCE:
+                count = int(rng.integers(20, 300)) if is_long else self.pick([0, 1, 2, 3, 4])
+                if self.is_tidy:
+                    return [numbers(i % 3) if is_long else numbers(rng.integers(4)) for i in range(count)]
+                if shape:
+                    return [array(shape) for _ in range(count)]
+                shapes = self.pick([[[2]], [[1, 3], [0, 3]], [[2], [2], [1, 3], [0, 3]]])
+                return [numbers(self.pick(shapes)) for _ in range(count)]
+            if kind == SHAPE:
+                return np.array(self.pick([[2], [1, 1], [2, 3], [6], [0], [-1], []]), np.int64)
+            if kind == NUMBER:
+                number = self.pick([0, 1, 2, 3, -1, 7])
+                return np.array(number if shape == [] else [number])
+            return array(shape)
 
-
-@st.composite
-def programs(draw):
-    """A program, and inputs for three runs, the last with a long sequence."""
-    block = Maker(draw).block([("s", SEQUENCE), ("t", TENSOR), ("k", NUMBER)], [], [], 0)
-    made = [pair for pair in kinds_within(block) if pair[1] != FLAG]
-    block.results = draw(st.lists(st.sampled_from(made), min_size=1, unique=True) | st.just(made[-1:]))
-    vectors = st.lists(st.integers(-9, 9), max_size=4).map(i64)
-    arguments = st.tuples(st.lists(vectors, max_size=4), vectors, st.integers(-2, 3))
-    short = [draw(arguments), draw(arguments)]
-    long = [i64(range(i % 3)) for i in range(draw(st.integers(20, 300)))]
-    return block, [*short, (long, *short[0][1:])]
-
-
-def kinds_within(block):
-    """Names and kinds of what a block makes."""
-    for step in block.steps:
-        if step.operation == "constant":
-            yield step.outputs[0], NUMBER
-        elif step.operation in OPERATIONS:
-            yield step.outputs[0], OPERATIONS[step.operation][1]
-        elif step.operation == "map":
-            yield from ((name, SEQUENCE) for name in step.outputs)
-        else:
-            kinds = [kind for _, kind in step.blocks[0].results]
-            if step.operation == "loop":
-                states = len(step.inputs) - 2
-                kinds = [*kinds[1 : 1 + states], *[TENSOR] * (len(kinds) - 1 - states)]
-            yield from zip(step.outputs, kinds, strict=True)
+        return [
+            {name: value(*one, is_long) for name, one in self.shapes.items()}
+            for is_long in (False, False, True)
+        ]

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from support.strategies import NUMBER_NAMES, NUMERIC_NAMES, assert_holds, filled, laid_out, same
-from test_neighbours import refused
+from test_interop import refused
 
 from seqcore import TensorSequence, concat_from_sequence, sequence_map, split_to_sequence
 

@@ -307,7 +307,6 @@ class Pair(ctypes.Structure):
         ((ctypes.c_bool * 2)(True, False), np.array([True, False])),
         (ctypes.c_int64(5), np.array(5, np.int64)),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_buffers_go_in(buffer, expected):
     seq = TensorSequence([buffer], dtype=expected.dtype)
@@ -329,7 +328,6 @@ def test_buffers_go_in(buffer, expected):
         ((ctypes.py_object * 2)(None, 1), "str"),
         (b"ab", "expected an array"),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_buffers_of_other_types_are_type_errors(buffer, match):
     refused(buffer, TypeError, match)

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from support.strategies import NUMERIC_NAMES, address, assert_holds, filled, laid_out, same
-from test_neighbours import READ_ONLY_DLPACK, refused
+from test_interop import READ_ONLY_DLPACK, refused
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -109,7 +109,6 @@ def test_arrays_are_taken_by_reference(name):
         (pa.array([1, None, 3])[2:], np.array([3])),
         (pa.py_buffer(b"ab"), np.array([97, 98], np.int8)),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_other_arrays_go_in(made, expected):
     seq = TensorSequence([made], dtype=expected.dtype)

@@ -1,0 +1,71 @@
+"""Random models of lists: all ways to run them give the same values, and the same errors."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from support.random_cases import examples
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ml_dtypes")
+
+from support.models.judge import Judge  # noqa: E402
+from support.models.random_models import KINDS, cases  # noqa: E402
+from support.models.sessions import model  # noqa: E402
+
+# The list keeps its three elements: the other branch never runs, and has four.
+CAPPED = """
+    capped (float[N] x, float[K] a, float[2] b) => (float[2] y, float[M, K] z) {
+        zero = Constant <value = int64 {0}> ()
+        three = Constant <value = int64 {3}> ()
+        first = Constant <value = int64[1] {0}> ()
+        lengths = Shape (x)
+        n = Gather (lengths, zero)
+        s = SequenceConstruct (b, b, b)
+        t, z = Loop (n, "", s) <body = f (int64 i, bool go, seq(float[]) p)
+                                   => (bool on, seq(float[]) q, float[] u) {
+            on = Identity (go)
+            v = Gather (x, i)
+            u = Add (v, a)
+            all = ConcatFromSequence <axis = 0, new_axis = 1> (p)
+            w = ReduceSum <keepdims = 0> (all, first)
+            l = SequenceInsert (p, w)
+            m = SequenceLength (l)
+            c = Greater (m, three)
+            q = If (c) <
+                then_branch = then () => (seq(float[]) shorter) { shorter = SequenceErase (l, zero) },
+                else_branch = other () => (seq(float[]) same) { same = Identity (l) }
+            >
+        }>
+        y = SequenceAt (t, zero)
+    }
+"""
+
+
+def assert_agreement(judge, feeds):
+    for n, feed in feeds * 2:  # sessions go on in other ways after some runs
+        found = judge.findings(feed, n)
+        assert not found, f"{feed}\n" + "\n".join(": ".join(one) for one in found)
+        yield isinstance(judge.expected, str)
+
+
+@pytest.mark.mostly_slow(4)
+@pytest.mark.parametrize("is_rewritten", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_ways_agree(kind, is_rewritten):
+    failing = []
+
+    @settings(max_examples=examples(80), suppress_health_check=[*HealthCheck])
+    @given(cases(kind, is_rewritten))
+    def agree(case):
+        note(onnx.printer.to_text(case.model))
+        failing.extend(assert_agreement(Judge(case.model, case.bounds, case.in_order), case.feeds))
+
+    agree()
+    assert sum(failing) < len(failing) / 2  # models that all fail would show nothing
+
+
+def test_a_branch_that_never_runs_has_more_elements():
+    given_model, two = model(CAPPED), np.ones(2, np.float32)
+    feeds = [(n, {"x": np.arange(n, dtype=np.float32), "a": two, "b": two}) for n in (1, 2, 5, 40)]
+    assert not any(assert_agreement(Judge(given_model, {}, given_model), feeds))
