@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto
 from seqcore.onnx._model.graph import STANDARD, Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
-from seqcore.onnx._model.repair import repair
+from seqcore.onnx._model.repair import forget_negative_lengths, repair
 from seqcore.onnx._model.tensors import from_tensor_proto, one_line
 
 # How types begin in the ONNX specification → what protobuf calls them.
@@ -28,6 +28,7 @@ def check_message(model: ModelProto, label: str = "the model") -> None:
 
     What onnxruntime takes all the same is repaired in place: see `repair`.
     """
+    forget_negative_lengths(model)
     for one in model.opset_import:
         known = known_opset(one.domain)
         if known and one.version > known:

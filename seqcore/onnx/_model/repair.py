@@ -93,6 +93,24 @@ def _reads_of(node: NodeProto) -> set[str]:
     return found
 
 
+def forget_negative_lengths(model: ModelProto) -> None:
+    """Forget lengths below 0 that a message declares: some converters write -1 for one that isn't known.
+
+    onnxruntime takes them so; onnx's shape inference would end the process.
+    """
+    for graph in all_graphs(model):
+        declared = [*graph.input, *graph.output] if isinstance(graph, GraphProto) else []
+        kinds = [value.type for value in (*declared, *graph.value_info)]
+        kinds += [one.tp for node in graph.node for one in node.attribute if one.HasField("tp")]
+        for kind in kinds:
+            while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
+                kind = getattr(kind, which).elem_type
+            if which == "tensor_type":
+                for dim in kind.tensor_type.shape.dim:
+                    if dim.dim_value < 0:
+                        dim.ClearField("dim_value")
+
+
 def nameless_splits(model: ModelProto) -> list[NodeProto]:
     """Return each Split that has an output without a name.
 

@@ -199,3 +199,18 @@ def saved_outside(message, path, location="weights.bin"):
         size_threshold=0,
         convert_attribute=True,
     )
+
+
+@variant
+def lengths_negative(message):
+    """-1 in place of each length that isn't known, as some converters write it."""
+    message = copied(message)
+    for graph in graphs_of(message.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            kind = value.type
+            while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
+                kind = getattr(kind, which).elem_type
+            for dim in kind.tensor_type.shape.dim if which == "tensor_type" else ():
+                if not dim.HasField("dim_value"):
+                    dim.dim_value = -1
+    return message
