@@ -236,3 +236,13 @@ class TestWhatOperatorsAreGiven:
         text = loop(body, "float[K] z", ", float[4] w, float most", "float[A, K] y")
         feeds = [{"x": rows(3, 4), "n": n, "w": rows(4), "most": np.float32(0.5)} for n in (0, 2)]
         check(text, feeds)
+
+
+def test_whole_numbers_by_a_divisor_of_0_that_no_iteration_meets():
+    """In PyTorch `x[i % len(x)]` of an empty x; where the divisor is 0 and iterations meet it, both fail."""
+    for op_type in ("Div", "Mod", "Pow", "Mul"):
+        body = f"j = {op_type} (i, n) p = Mul (j, zero) r = Gather (x, p) z = Neg (r)"
+        check(loop(body, "float[K] z", out="float[A, K] y"), [{"x": rows(3, 4), "n": n} for n in (0, 1, 3)])
+    body = "p = Mod (i, k) r = Gather (x, p) z = Neg (r)"
+    text = loop(body, "float[K] z", ins=", int64 k", out="float[A, K] y")
+    check(text, [{"x": rows(3, 4), "n": n, "k": k} for n in (0, 3) for k in (0, 2)])

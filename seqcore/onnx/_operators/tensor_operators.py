@@ -498,7 +498,8 @@ _rows("Div", _arithmetic(_quotient), batch_rule=_BROADCAST_RULE._replace(divides
 _rows("Max", _arithmetic(max), **_SAFE)
 _rows("Min", _arithmetic(min), **_SAFE)
 _rows("Pow", broadcast, **_SAFE)
-_rows("Mod Sum Mean", broadcast, **_BROADCAST)
+_rows("Mod", broadcast, batch_rule=_BROADCAST_RULE._replace(divides=safety.divides), **_BROADCAST)
+_rows("Sum Mean", broadcast, **_BROADCAST)
 _rows(
     "PRelu",
     same,

@@ -187,6 +187,8 @@ class Tracer:
 
     def _runs_empty(self, node: Node, rule: BatchRule) -> bool:
         """Return whether a node with a varying input runs without an iteration."""
+        if rule.divides and not self.varies(node.inputs[1]) and rule.divides(node, self):
+            return False  # onnxruntime refuses a single divisor of 0 even where there is nothing to divide
         if callable(rule.runs_empty):
             return rule.runs_empty(node, self)
         return (rule.runs_empty or record_of(node).never_fails) and rule.fits(node, self)
