@@ -259,7 +259,7 @@ def _is_input(target, given):
 
 def _data_of(message, given):
     """The files that a model's weights are in."""
-    folder = folder_of_input(given)
+    folder = os.path.dirname(place_of_input(given))
     places = {location_of(one) for one in all_tensors(message) if _is_outside(one)}
     return [os.path.join(folder, place) for place in places]
 
@@ -272,9 +272,9 @@ def _check_data(target, files, name):
             )
 
 
-def folder_of_input(given):
-    """The folder that data in files are relative to; for standard input the current one."""
-    return os.getcwd() if given == STANDARD else os.path.dirname(os.path.abspath(given))
+def place_of_input(given):
+    """The path to whose folder data in files are relative; standard input counts as in the current one."""
+    return os.path.abspath(given)
 
 
 def write_model(model, name, given):
@@ -283,13 +283,13 @@ def write_model(model, name, given):
     All goes into a folder beside the place first, and takes it when it is whole: what is at the path may be
     the model that was read, and outlives a full disk.
     """
-    source = folder_of_input(given)
+    source = place_of_input(given)
     if name == STANDARD:
         _write_standard(model, source)
         return
     target = target_of(name, "a model")
     folder, own = os.path.split(target)
-    moves = any(map(_is_outside, all_tensors(model))) and not os.path.samefile(folder, source)
+    moves = any(map(_is_outside, all_tensors(model))) and not os.path.samefile(folder, os.path.dirname(source))
     with (
         naming(name, lambda path: _SCRATCH in path),
         tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch,

@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto
 
 from seqcore.onnx._engines.engines import Compiled, engines_of
 from seqcore.onnx._lowering.pipeline import Note
-from seqcore.onnx._model.load import all_graphs, folder_of
+from seqcore.onnx._model.load import all_graphs, place_of
 from seqcore.onnx._model.prepare import message_has_lists, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.weights import open_model, without_weights
@@ -41,8 +41,8 @@ def explain(
     if not message_has_lists(message):
         return [*whole, *after]
     sources = _sources_of(message)
-    compiled = engines_of(*without_weights(message, folder_of(given), data), Sessions(), 1).compiled
-    prepared = prepare(*without_weights(message, folder_of(given), data))
+    compiled = engines_of(*without_weights(message, place_of(given), data), Sessions(), 1).compiled
+    prepared = prepare(*without_weights(message, place_of(given), data))
     notes = _counted(_agreeing(compiled.notes, lowered), sources) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
     summary = _summary(prepared, compiled.loops, lowered, _copying_loops(compiled))

@@ -15,7 +15,7 @@ from seqcore.onnx._lists.boundary import open_sequences
 from seqcore.onnx._lowering.pipeline import Lowered, Note, fault_of, lower_prepared
 from seqcore.onnx._lowering.triton import prepare_for_triton
 from seqcore.onnx._lowering.unroll import fix_shapes
-from seqcore.onnx._model.load import folder_of, parse
+from seqcore.onnx._model.load import place_of, parse
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.repair import name_outputs
@@ -221,7 +221,7 @@ def lower_with_loops(
         raise TypeError(f"unroll must be an integer, got {shown(unroll)}")
     if unroll < 0:
         raise ValueError(f"unroll must be 0 or more, got {unroll}")
-    message, lowered, _ = _lower(parse(model), folder_of(model), ragged_io, **how)
+    message, lowered, _ = _lower(parse(model), place_of(model), ragged_io, **how)
     return message, lowered.notes, lowered.unrolled
 
 
@@ -267,7 +267,7 @@ def lower_for_triton(
     ['parts', 'parts_shapes']
     """
     given = parse(model)
-    message, lowered, inputs = _lower(given, folder_of(model), True, packs=True)
+    message, lowered, inputs = _lower(given, place_of(model), True, packs=True)
     for value in (*message.graph.input, *message.graph.output):
         if not value.type.HasField("tensor_type"):
             raise ValueError(f"'{value.name}' can't be lowered to tensors, so Triton can't batch it")
@@ -275,13 +275,13 @@ def lower_for_triton(
 
 
 def _lower(
-    given: ModelProto, folder: str | None, ragged_io: bool, shapes: Any = None, **how: Any
+    given: ModelProto, path: str | None, ragged_io: bool, shapes: Any = None, **how: Any
 ) -> tuple[ModelProto, Lowered, dict[str, list[str]]]:
     """Lower a message; return what became of it too, and the tensors in the places of inputs.
 
     `how` has options of `lower_prepared`.
     """
-    prepared = prepare(*without_weights(given, folder))
+    prepared = prepare(*without_weights(given, path))
     lowered, inputs, before = _lower_opened(prepared, ragged_io, shapes or {}, how)
     made = lowered.prepared
     is_changed = made is not prepared

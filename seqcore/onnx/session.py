@@ -16,7 +16,7 @@ from seqcore._arguments.shown import got, shown, shown_error
 from seqcore.onnx._engines.binding import Binding, as_ort_values, feed_of
 from seqcore.onnx._engines.engines import Engines, engines_of
 from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
-from seqcore.onnx._model.load import folder_of, operators_of, path_of
+from seqcore.onnx._model.load import place_of, operators_of, path_of
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.repair import name_outputs, nameless_splits
 from seqcore.onnx._model.weights import Weights, open_model, without_fields, without_weights
@@ -134,7 +134,7 @@ class InferenceSession:
         message, data = open_model(model)
         self._metadata = ModelMetadata(message)
         if message_has_lists(message):
-            weightless, weights = without_weights(message, folder_of(model), data)
+            weightless, weights = without_weights(message, place_of(model), data)
             del message  # that may take as much memory as the weights
             self._engines = engines_of(weightless, weights, self._sessions, self._max_workers)
             if self._compiles_now:
@@ -406,7 +406,7 @@ def _whole_session(model: Any, message: ModelProto, data: bytes | None, sessions
         return sessions.as_given(given)
     changed.graph.CopyFrom(message.graph)
     name_outputs(changed)
-    return sessions.changed(changed, Weights(folder_of(model), data))
+    return sessions.changed(changed, Weights(place_of(model), data))
 
 
 def _for_onnxruntime(model: Any) -> str | bytes:

@@ -18,7 +18,7 @@ from support.models.soundness import named_lengths, unsound  # noqa: E402
 from seqcore.onnx._engines.interface import Interface  # noqa: E402
 from seqcore.onnx._lowering.pipeline import lower_prepared  # noqa: E402
 from seqcore.onnx._model.graph import Node  # noqa: E402
-from seqcore.onnx._model.load import folder_of, parse  # noqa: E402
+from seqcore.onnx._model.load import place_of, parse  # noqa: E402
 from seqcore.onnx._model.prepare import prepare  # noqa: E402
 from seqcore.onnx._model.prepared import Prepared  # noqa: E402
 from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402
@@ -29,7 +29,7 @@ from seqcore.onnx._model.writing import to_message  # noqa: E402
 @cache
 def prepared_of(name):
     path = MODELS[name].path
-    return prepare(*without_weights(parse(path), folder_of(path)))
+    return prepare(*without_weights(parse(path), place_of(path)))
 
 
 def feeds_of(name):

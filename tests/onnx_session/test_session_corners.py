@@ -181,6 +181,26 @@ class TestWeights:
         with pytest.raises(ValueError, match="outside of its folder"):
             lower(folder / "model.onnx")
 
+    @pytest.mark.parametrize("location", ["weights.bin", "linked/weights.bin"])
+    def test_behind_a_link_that_leads_out_of_the_folder(self, location, tmp_path):
+        folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+        folder.mkdir()
+        elsewhere.mkdir()
+        (elsewhere / "weights.bin").write_bytes(bytes(80_000))
+        try:
+            (folder / "weights.bin").symlink_to(elsewhere / "weights.bin")
+            (folder / "linked").symlink_to(elsewhere)
+        except OSError as error:  # Windows lets few users make links.
+            pytest.skip(f"no links here: {error}")
+        for n in (3, 20_000):  # numbers that are read when the model is loaded, and weights
+            given = model("two (float[2] x) => (seq(float[]) s) { y = Add (x, x) s = SequenceConstruct (W, y) }")
+            stub = given.graph.initializer.add(name="W", data_type=1, dims=[n], data_location=1)
+            stub.external_data.add(key="location", value=location)
+            (folder / "model.onnx").write_bytes(given.SerializeToString())
+            for make in (InferenceSession, lower):
+                with pytest.raises(ValueError, match="a link to .*, outside of its folder: copy the file"):
+                    make(folder / "model.onnx")
+
     def test_of_a_cache_that_consists_of_links(self, tmp_path):
         blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
         blobs.mkdir()

@@ -62,11 +62,9 @@ def path_of(model: Any) -> str:
     return str.__str__(os.fsdecode(os.fspath(model)))
 
 
-def folder_of(model: Any) -> str | None:
-    """Return the folder that a model's external data are relative to, None where there is none."""
-    if isinstance(model, str | os.PathLike):
-        return os.path.dirname(os.path.abspath(path_of(model)))
-    return None
+def place_of(model: Any) -> str | None:
+    """Return the path of a model, to whose folder its external data are relative; None if it has none."""
+    return os.path.abspath(path_of(model)) if isinstance(model, str | os.PathLike) else None
 
 
 def all_graphs(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:

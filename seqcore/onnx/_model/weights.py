@@ -32,8 +32,8 @@ class Weights:
 
     Parameters
     ----------
-    folder : str or None
-        The folder of external data.
+    path : str or None
+        The path of the model, to whose folder external data are relative.
     data : bytes, optional
         The bytes of the model, if stubs name places in them.
 
@@ -47,13 +47,14 @@ class Weights:
         The names of those that are inputs too.
     """
 
-    def __init__(self, folder: str | None = None, data: bytes | None = None) -> None:
-        self.folder = folder
+    def __init__(self, path: str | None = None, data: bytes | None = None) -> None:
+        self._path = path
         self.stubs: dict[str, TensorProto] = {}
         self.inner: dict[str, TensorProto] = {}
         self.defaults: set[str] = set()
         self._buffers: dict[str, bytes] = {} if data is None else {_GIVEN: data}
         self._stamps: dict[str, tuple[int, int]] = {}  # of the files, as they were
+        self._paths: dict[str, str] = {}  # the files of locations, links followed
 
     @property
     def nbytes(self) -> int:
@@ -149,16 +150,27 @@ class Weights:
                 tensor.CopyFrom(_near(tensor, self))
 
     def _path_of(self, tensor: TensorProto) -> str:
-        """Return the path of a tensor's file, which a model may not have elsewhere than in its folder."""
-        if self.folder is None:
+        """Return the path of a tensor's file, links followed.
+
+        A model may not have data elsewhere than in its folder or, if it is a link itself, in that of its
+        file: caches of models consist of such links.
+        """
+        if self._path is None:
             raise ValueError("the model has external data: pass its path instead of its bytes")
         location = location_of(tensor)
+        if location in self._paths:
+            return self._paths[location]
         within = os.path.normpath(location)
+        wrong = f"the model is not valid: '{tensor.name}' has its data at '{location}',"
         if not location or os.path.isabs(location) or within.split(os.sep)[0] == os.pardir:
-            raise ValueError(
-                f"the model is not valid: '{tensor.name}' has its data at '{location}', outside of its folder"
-            )
-        return os.path.join(self.folder, within)
+            raise ValueError(f"{wrong} outside of its folder")
+        folder = os.path.dirname(self._path)
+        path = os.path.realpath(os.path.join(folder, within))
+        folders = (os.path.realpath(folder), os.path.dirname(os.path.realpath(self._path)))
+        if not any(path.startswith(os.path.join(one, "")) for one in folders):
+            raise ValueError(f"{wrong} a link to {path}, outside of its folder: copy the file into the folder")
+        self._paths[location] = path
+        return path
 
     def _check_files(self, tensors: Iterable[TensorProto]) -> None:
         """Raise ValueError if a file has changed since the model was loaded."""
@@ -169,7 +181,7 @@ class Weights:
     def for_onnxruntime(self, model: ModelProto) -> tuple[str, dict[str, bytes]]:
         """Have a message name files as onnxruntime takes them.
 
-        It follows no symbolic link that leads out of the folder. Caches of models consist of such.
+        It follows no symbolic link that leads out of the folder.
 
         Returns
         -------
@@ -185,9 +197,9 @@ class Weights:
         if not outside:
             return "", buffers
         self._check_files(outside)
-        real = [os.path.realpath(self._path_of(one)) for one in outside]
-        folder = os.path.commonpath([os.path.dirname(path) for path in real])
-        for tensor, path in zip(outside, real, strict=True):
+        paths = [self._path_of(one) for one in outside]
+        folder = os.path.commonpath([os.path.dirname(path) for path in paths])
+        for tensor, path in zip(outside, paths, strict=True):
             for one in tensor.external_data:
                 if one.key == "location":
                     one.value = os.path.relpath(path, folder)
@@ -228,7 +240,7 @@ def is_weight(tensor: TensorProto) -> bool:
 
 
 def without_weights(
-    model: ModelProto, folder: str | None, data: bytes | None = None
+    model: ModelProto, path: str | None, data: bytes | None = None
 ) -> tuple[ModelProto, Weights]:
     """Return a message of its own memory without weights, and these.
 
@@ -239,12 +251,12 @@ def without_weights(
     Parameters
     ----------
     model : ModelProto
-    folder : str or None
-        The folder of external data.
+    path : str or None
+        The path of the model, to whose folder external data are relative.
     data : bytes, optional
         The bytes that `open_model` left data in.
     """
-    weights = Weights(folder, data)
+    weights = Weights(path, data)
     weightless = without_fields(model, ModelProto(), "graph")
     without_fields(model.graph, weightless.graph, "initializer")
     fed = {value.name for value in model.graph.input}

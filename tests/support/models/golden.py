@@ -13,7 +13,7 @@ import onnx
 from support.models.exported import MODELS
 
 from seqcore.onnx._engines.engines import engines_of
-from seqcore.onnx._model.load import folder_of, parse
+from seqcore.onnx._model.load import place_of, parse
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
@@ -48,7 +48,7 @@ def run(path):
     message = parse(path)
     if not message_has_lists(message):
         return {"runs": ["onnxruntime runs it whole"]}
-    engines = engines_of(*without_weights(message, folder_of(path)), Sessions(), 1)
+    engines = engines_of(*without_weights(message, place_of(path)), Sessions(), 1)
     found = {
         "notes": sorted(map(str, engines.compiled.notes)),
         "loops": sorted(map(str, engines.compiled.loops)),
