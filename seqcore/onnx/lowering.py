@@ -15,7 +15,7 @@ from seqcore.onnx._lists.boundary import open_sequences
 from seqcore.onnx._lowering.pipeline import Lowered, Note, fault_of, lower_prepared
 from seqcore.onnx._lowering.triton import prepare_for_triton
 from seqcore.onnx._lowering.unroll import fix_shapes
-from seqcore.onnx._model.load import place_of, parse
+from seqcore.onnx._model.load import parse, place_of
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.repair import name_outputs

@@ -16,7 +16,7 @@ from seqcore._arguments.shown import got, shown, shown_error
 from seqcore.onnx._engines.binding import Binding, as_ort_values, feed_of
 from seqcore.onnx._engines.engines import Engines, engines_of
 from seqcore.onnx._engines.feeds import NodeArg, check_feed, with_safe_strings
-from seqcore.onnx._model.load import place_of, operators_of, path_of
+from seqcore.onnx._model.load import operators_of, path_of, place_of
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.repair import name_outputs, nameless_splits
 from seqcore.onnx._model.weights import Weights, open_model, without_fields, without_weights

@@ -10,6 +10,7 @@ pytest.importorskip("onnxruntime")
 
 import onnx
 from onnx import numpy_helper
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
 from support.models.sessions import AGAIN, f32, model
 
 from seqcore.onnx import InferenceSession, lower
@@ -181,6 +182,30 @@ class TestWeights:
         with pytest.raises(ValueError, match="outside of its folder"):
             lower(folder / "model.onnx")
 
+    @pytest.mark.parametrize(
+        "places", [{"length": "1" + "0" * 20}, {"length": "-16"}, {"offset": "-4"}], ids=str
+    )
+    def test_places_that_can_not_be(self, places, tmp_path):
+        (tmp_path / "weights.bin").write_bytes(bytes(80_000))
+        for n in (4, 20_000):
+            given = model(
+                "two (float[2] x) => (seq(float[]) s) { y = Add (x, x) s = SequenceConstruct (W, y) }"
+            )
+            stub = given.graph.initializer.add(name="W", data_type=1, dims=[n], data_location=1)
+            for key, value in {"location": "weights.bin", **places}.items():
+                stub.external_data.add(key=key, value=value)
+            (tmp_path / "model.onnx").write_bytes(given.SerializeToString())
+            with pytest.raises(ValueError, match=r"can't be read: 'W' begins at .* and has a length of"):
+                InferenceSession(tmp_path / "model.onnx", compile="load")
+
+    def test_a_name_that_is_not_utf8(self):
+        given = model(
+            "two (float[2] x) => (seq(float[]) s) { other = Add (x, x) s = SequenceConstruct (other) }"
+        )
+        data = given.SerializeToString().replace(b"other", b"o\xff\xfeer")
+        with pytest.raises(InvalidGraph, match="is not UTF-8"):
+            InferenceSession(data)
+
     @pytest.mark.parametrize("location", ["weights.bin", "linked/weights.bin"])
     def test_behind_a_link_that_leads_out_of_the_folder(self, location, tmp_path):
         folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
@@ -193,7 +218,9 @@ class TestWeights:
         except OSError as error:  # Windows lets few users make links.
             pytest.skip(f"no links here: {error}")
         for n in (3, 20_000):  # numbers that are read when the model is loaded, and weights
-            given = model("two (float[2] x) => (seq(float[]) s) { y = Add (x, x) s = SequenceConstruct (W, y) }")
+            given = model(
+                "two (float[2] x) => (seq(float[]) s) { y = Add (x, x) s = SequenceConstruct (W, y) }"
+            )
             stub = given.graph.initializer.add(name="W", data_type=1, dims=[n], data_location=1)
             stub.external_data.add(key="location", value=location)
             (folder / "model.onnx").write_bytes(given.SerializeToString())

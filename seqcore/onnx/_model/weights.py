@@ -11,6 +11,7 @@ data are, as ONNX says it of external data, so that onnxruntime finds them:
 
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -113,8 +114,8 @@ class Weights:
         try:
             offset = int(said.get("offset", 0))
             length = int(said["length"]) if "length" in said else -1
-            if offset < 0:
-                raise ValueError(f"'{tensor.name}' begins at {offset}")
+            if offset < 0 or not -1 <= length <= sys.maxsize - offset:
+                raise ValueError(f"'{tensor.name}' begins at {offset} and has a length of {length}")
             buffer = self._buffers.get(location_of(tensor))
             if buffer is not None:
                 raw = buffer[offset : None if length < 0 else offset + length]
@@ -168,7 +169,9 @@ class Weights:
         path = os.path.realpath(os.path.join(folder, within))
         folders = (os.path.realpath(folder), os.path.dirname(os.path.realpath(self._path)))
         if not any(path.startswith(os.path.join(one, "")) for one in folders):
-            raise ValueError(f"{wrong} a link to {path}, outside of its folder: copy the file into the folder")
+            raise ValueError(
+                f"{wrong} a link to {path}, outside of its folder: copy the file into the folder"
+            )
         self._paths[location] = path
         return path
 

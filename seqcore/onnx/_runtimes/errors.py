@@ -66,6 +66,8 @@ def loading() -> Iterator[None]:
     """Have what is raised while a model is loaded be of onnxruntime's classes too."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise InvalidModel(f"the model is not valid: {error.object!r} in it is not UTF-8") from error
     except (ValueError, FileNotFoundError) as error:
         _raise_both(error, _OF_LOADING)
 
