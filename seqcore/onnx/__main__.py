@@ -289,9 +289,8 @@ def write_model(model, name, given):
         return
     target = target_of(name, "a model")
     folder, own = os.path.split(target)
-    moves = any(map(_is_outside, all_tensors(model))) and not os.path.samefile(
-        folder, os.path.dirname(source)
-    )
+    stays = os.path.samefile(folder, os.path.dirname(source))
+    moves = not stays and any(map(_is_outside, all_tensors(model)))
     with (
         naming(name, lambda path: _SCRATCH in path),
         tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch,

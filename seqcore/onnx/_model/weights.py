@@ -169,9 +169,7 @@ class Weights:
         path = os.path.realpath(os.path.join(folder, within))
         folders = (os.path.realpath(folder), os.path.dirname(os.path.realpath(self._path)))
         if not any(path.startswith(os.path.join(one, "")) for one in folders):
-            raise ValueError(
-                f"{wrong} a link to {path}, outside of its folder: copy the file into the folder"
-            )
+            raise ValueError(f"{wrong} a link to {path}, outside of its folder: copy it there")
         self._paths[location] = path
         return path
 
