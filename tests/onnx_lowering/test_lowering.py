@@ -239,3 +239,35 @@ ONE_NAME_FOR_TWO_LENGTHS = """g (float[N, M] x, float[M, N] y, int64 n) => (floa
 def test_shapes_that_are_declared_wrong(text, feed):
     """Tensors of one size and two shapes don't join, whatever the model says of them."""
     assert outcome(session(lowered(parse(text))), feed) is None
+
+
+@pytest.mark.parametrize("target", [None, "openvino", "portable"])
+def test_a_slice_whose_end_comes_from_a_list_of_numbers(target):
+    """PyTorch's `x[start : start + n]`, whose end is a scalar, which onnxruntime and OpenVINO refuse."""
+    given = parse("""
+        f (float[T, 2] x, int64[N] lengths) => (float[N, 2] y)
+        <int64 zero = {0}, bool yes = {1}, int64[1] first = {0}> {
+            numbers = SplitToSequence <keepdims = 0> (lengths)
+            n = SequenceLength (numbers)
+            none = SequenceEmpty ()
+            at, rows = Loop (n, yes, zero, none) <body = b (int64 i, bool c, int64 at, seq(float[K]) rows)
+                                                         => (bool d, int64 end, seq(float[K]) more) {
+                length = SequenceAt (numbers, i)
+                end = Add (at, length)
+                start = Unsqueeze (at, first)
+                part = Slice (x, start, end, first)
+                row = ReduceSum <keepdims = 0> (part, first)
+                more = SequenceInsert (rows, row)
+                d = Identity (c)
+            }>
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (rows)
+        }""")
+    result = lower(given, target=target)
+    assert left_in(result) == []
+    for lengths in ([2, 0, 3], [20_000, 1]):
+        x = np.arange(2.0 * sum(lengths), dtype=np.float32).reshape(-1, 2) % 7
+        expected = [part.sum(0) for part in np.split(x, np.cumsum(lengths)[:-1])]
+        (y,) = session(result).run(None, {"x": x, "lengths": np.array(lengths)})
+        np.testing.assert_array_equal(y, expected)
+        (y,) = InferenceSession(given, compile="load").run(None, {"x": x, "lengths": np.array(lengths)})
+        np.testing.assert_array_equal(y, expected)

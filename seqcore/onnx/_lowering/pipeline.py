@@ -27,7 +27,7 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import pass_conditions_on, prune
+from seqcore.onnx._rewrite.prune import give_bounds_an_axis, pass_conditions_on, prune
 from seqcore.onnx._vmap.vectorize import LoopNote, vectorize_loops
 
 
@@ -110,6 +110,7 @@ def lower_prepared(
     if target == "portable":
         normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
     has_changed = packs and take_known_branches(normal, given)
+    has_changed |= give_bounds_an_axis(normal, given)
     has_changed |= pass_conditions_on(normal, given)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)

@@ -6,6 +6,7 @@ from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import origins_of
+from seqcore.onnx._rewrite.emit import Builder
 
 
 def prune(model: Model) -> bool:
@@ -88,6 +89,23 @@ def _drop_outputs(node: Node, live: set[str]) -> bool:
     for branch in node.graphs.values():
         branch.outputs = [branch.outputs[k] for k in kept]
     return True
+
+
+def give_bounds_an_axis(model: Model, prepared: Prepared) -> bool:
+    """Make vectors of the starts and ends of Slices that are scalars; return whether there were such.
+
+    PyTorch exports `x[i : i + n]` with them if n was in a list, and onnxruntime doesn't run that.
+    """
+    builder = Builder(model)
+    has_changed = False
+    for node in model.graph.all_nodes():
+        if node.is_op("Slice") and any(prepared.shape(name) == () for name in node.inputs[1:] if name):
+            nodes, (tensor, *bounds) = builder.before(node), node.inputs
+            bounds = [nodes.unsqueeze(one, 0) if one and prepared.shape(one) == () else one for one in bounds]
+            node.inputs = [tensor, *bounds]
+            has_changed = True
+    builder.apply()
+    return has_changed
 
 
 def pass_conditions_on(model: Model, prepared: Prepared) -> bool:
