@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+from seqcore._arguments.other_names import explains_arguments
 from seqcore._arguments.shown import got
 from seqcore.columns import Columns
 
@@ -87,6 +88,7 @@ def save(
 def load(path: _Path | Sequence[_Path], column: str) -> TensorSequence[Any]: ...
 @overload
 def load(path: _Path | Sequence[_Path], column: None = None) -> Any: ...  # what it is depends on the files
+@explains_arguments
 def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
     """Memory-map files and return their elements as a sequence, or their columns.
 
@@ -147,7 +149,8 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
         columns, inner = load_columns(path)
         return next(iter(columns.values())) if len(columns) == 1 else Columns.of(columns, inner)
     if not isinstance(column, str):
-        raise TypeError(f"column must be a str or None, got {got(column)}")
+        several = ": use load(path)[names]" if isinstance(column, list | tuple) else ""
+        raise TypeError(f"column must be a str or None, got {got(column)}{several}")
     from seqcore._files.reading import read_all
 
     return read_all(_files_at(path), column)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from seqcore._arguments.integers import LONGEST, as_count, integer, integers, within_64_bits
-from seqcore._arguments.other_names import NamesOfColumns
+from seqcore._arguments.other_names import NamesOfColumns, explains_arguments
 from seqcore._arguments.protocols import is_of
 from seqcore._arguments.shown import got, shown, shown_number
 from seqcore.core.sequence import TensorSequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 
+@explains_arguments
 def pack(
     lengths: TensorSequence[Any] | Integers,
     capacity: SupportsIndex,

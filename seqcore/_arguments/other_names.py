@@ -362,6 +362,16 @@ KEYWORDS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("sequence", "seq", "dataset", "data", "sampler"), "lengths="),
         "epoch": "sampler.set_epoch(epoch)",
     },
+    "pack": {
+        **dict.fromkeys(("max_length", "max_tokens", "bin_size", "bin_capacity"), "capacity="),
+        **dict.fromkeys(("algorithm", "method"), "strategy="),
+        **dict.fromkeys(("max_items", "max_elements", "batch_size"), "max_count="),
+        **dict.fromkeys(("sequence", "seq", "sizes", "items"), "lengths="),
+    },
+    "load": {
+        **dict.fromkeys(("columns", "names", "usecols"), "load(path)[names]"),
+        **dict.fromkeys(("name", "field", "key"), "column="),
+    },
 }
 
 # The arguments that PyTorch's class of the same name takes behind the first.

@@ -124,6 +124,7 @@ PLAIN = {
     "TensorSequence(arrays)": "arrays",
     "TensorSequence.from_arrow(pyarrow.array(seq))": "arrays",
     "load(saved)": "arrays",
+    'load(saved_columns)[["label", "tokens"]]': "{'label': label, 'tokens': seq}",
     'Columns({"tokens": seq})': "{'tokens': seq}",
     "import seqcore.onnx": "arrays",
     # Keywords.
@@ -147,6 +148,7 @@ AS_WRITTEN = {
     "len(columns[np.random.permutation(len(columns))])": "columns[np.random.permutation(len(columns))]",
     "TensorSequence.from_arrow(pyarrow.array(seq))": "TensorSequence.from_arrow(array)",
     "load(saved)": "load(path)",
+    'load(saved_columns)[["label", "tokens"]]': "load(path)[names]",
     "np.frombuffer(seq.values().tobytes(), np.float32)": "seq.values().tobytes()",
     "TensorSequence.from_padded(padded.swapaxes(0, 1).swapaxes(0, 1), lengths)": (
         "TensorSequence.from_padded(batch.swapaxes(0, 1), lengths)"
@@ -166,6 +168,7 @@ def names_for(code, folder):
             names[package] = pytest.importorskip(package)
     if "saved" in code:
         sq.save(folder / "saved.arrow", seq)
+        sq.save(folder / "columns.arrow", Columns({"tokens": seq, "label": label}))
     return names | {
         "np": np,
         "arrays": ARRAYS,
@@ -189,6 +192,7 @@ def names_for(code, folder):
         "function": (lambda a: a.max() > 3) if "[function(a)" in code else (lambda a: a * 2),
         "path": folder / "a.arrow",
         "saved": folder / "saved.arrow",
+        "saved_columns": folder / "columns.arrow",
     }
 
 
@@ -340,6 +344,8 @@ FUNCTIONS = {
     "sequence_map": lambda seq, /, *a, **k: sq.sequence_map(np.negative, seq, *a, **k),
     "map_batches": lambda seq, /, *a, **k: sq.map_batches(np.negative, seq, *a, **k),
     "BatchSampler": lambda seq, /, *a, **k: BatchSampler(seq, *a, **k),
+    "pack": lambda seq, /, *a, **k: sq.pack(*a, **k),
+    "load": lambda seq, /, *a, **k: sq.load(*a, **k),
 }
 SIGNATURES = {
     name: inspect.signature(getattr(sq, name, None) or getattr(TensorSequence, name)) for name in FUNCTIONS

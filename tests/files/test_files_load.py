@@ -121,7 +121,8 @@ def test_no_column(tmp_path):
 
 @pytest.mark.parametrize("column", [0, b"a", ["a"], True])
 def test_a_column_is_a_name(columns, column):
-    with pytest.raises(TypeError, match=r"column"):
+    several = r": use load\(path\)\[names\]" if isinstance(column, list) else ""
+    with pytest.raises(TypeError, match=rf"column must be a str or None, got [^:]*{several}$"):
         sq.load(columns, column=column)
 
 

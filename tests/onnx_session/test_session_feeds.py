@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from onnx import parser
 from support.models.sessions import (
     MODELS,
     assert_fails,
@@ -18,6 +19,7 @@ from support.models.sessions import (
     run,
     session,
 )
+from support.races import together
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
@@ -187,3 +189,35 @@ def test_errors_of_other_libraries_name_the_input(make, kind):
     feed = {"s": floats(1), "x": f32(1)}
     for name, value in (("x", Other()), ("s", [Other()])):
         assert_fails(used, feed | {name: value}, kind, [f"'{name}'", "this is unfit"])
+
+
+@pytest.mark.parametrize("compiles", ["lazy", "load"])
+def test_a_list_that_other_threads_edit(compiles):
+    """Arrays that leave the list meanwhile are read all the same; each array is of ones."""
+    model = parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        main (seq(float[N, 4]) a) => (seq(float[N, 4]) y, float[M, 4] z) {
+          zero = Constant <value_int = 0> ()
+          e = SequenceAt (a, zero)
+          y = SequenceInsert (a, e)
+          z = ConcatFromSequence <axis = 0> (y)
+        }""")
+    session = InferenceSession(model, compile=compiles)
+    arrays = [np.ones((2, 4), np.float32) for _ in range(50)]
+    running = [True, True]
+
+    def edit():
+        while any(running):
+            arrays.append(np.ones((2, 4), np.float32))
+            del arrays[: len(arrays) - 50]
+
+    def run(k):
+        try:
+            for _ in range(400):
+                elements, joined = session.run(None, {"a": arrays})
+                assert np.all(joined == 1)
+                assert all(np.all(one == 1) for one in elements)
+        finally:
+            running[k] = False
+
+    together(edit, lambda: run(0), lambda: run(1))

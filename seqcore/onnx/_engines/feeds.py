@@ -144,8 +144,11 @@ class Feed:
         """Return whether the elements of a fed sequence have the declared shapes, as far as one sees."""
         if issubclass(type(value), TensorSequence):  # not isinstance, which believes a `__class__`
             shapes = set(value.shapes)
-        elif isinstance(value, list | tuple) and all(type(one) is np.ndarray for one in value):
-            shapes = {one.shape for one in value}
+        elif isinstance(value, list | tuple):
+            elements = value[:]  # other threads may edit a list
+            if not all(type(one) is np.ndarray for one in elements):
+                return False
+            shapes = {one.shape for one in elements}
         else:
             return False
         return self._fit_elements(shapes)
@@ -174,6 +177,8 @@ class Feed:
         if self._element_dtype is None:
             return self.check(value)
         if type(value) is list:
+            # Other threads may edit the list, and let go of arrays that onnxruntime is reading.
+            value = value[:]
             if len(value) > longest:
                 return None
             # Arrays of objects may hold others than strings.
