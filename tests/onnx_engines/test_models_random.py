@@ -41,6 +41,20 @@ CAPPED = """
     }
 """
 
+# Where the elements go is known by the name of an axis alone.
+NAMED = """
+    named (float[N] x, float a, float b) => (float[] y, int64 k) {
+        zero = Constant <value = int64 {0}> ()
+        s = SequenceConstruct (a, b, a)
+        lengths = Shape (x)
+        n = Gather (lengths, zero)
+        t = SequenceErase (s, n)
+        u = SequenceInsert (t, b, n)
+        y = SequenceAt (u, n)
+        k = SequenceLength (u)
+    }
+"""
+
 
 def assert_agreement(judge, feeds):
     for n, feed in feeds * 2:  # sessions go on in other ways after some runs
@@ -69,3 +83,10 @@ def test_a_branch_that_never_runs_has_more_elements():
     given_model, two = model(CAPPED), np.ones(2, np.float32)
     feeds = [(n, {"x": np.arange(n, dtype=np.float32), "a": two, "b": two}) for n in (1, 2, 5, 40)]
     assert not any(assert_agreement(Judge(given_model, {}, given_model), feeds))
+
+
+def test_positions_that_the_shape_of_an_input_gives():
+    given_model, one = model(NAMED), np.float32(1)
+    feeds = [(1, {"x": np.ones(n, np.float32), "a": one, "b": -one}) for n in range(5)]
+    failing = [*assert_agreement(Judge(given_model, {}, given_model), feeds)]
+    assert failing == [False, False, False, True, True] * 2

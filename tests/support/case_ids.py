@@ -21,8 +21,10 @@ def shortened(text):
 
 def told(value):
     """Return what tells a value from others. It has to be the same in each process."""
-    if isinstance(value, str | bytes | BaseException) or type(value) in PLAIN:
+    if isinstance(value, str | bytes) or type(value) in PLAIN:
         return repr(value)
+    if isinstance(value, BaseException):
+        return f"{type(value).__name__}({', '.join(map(told, value.args))})"
     if isinstance(value, np.generic):
         return f"{value.dtype}({value})"
     if isinstance(value, types.FunctionType) and value.__name__ == "<lambda>":

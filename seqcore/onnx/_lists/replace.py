@@ -109,7 +109,7 @@ class _Chosen:
                 return f"'{owner.name}' {record_of(owner).verb}"
             # Where a condition is known, the branch that never runs may return another number of elements.
             if self.forms[name].count != (self.forms.get(other) or self.restored[other]).count:
-                return f"'{owner.name}' has another number of its elements inside"
+                return f"a graph of '{owner.name}' has another number of elements"
         concerned = [*prepared.readers[name], prepared.producers.get(name, (None, None))]
         for node, graph in concerned:
             if node is not None:

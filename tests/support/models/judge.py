@@ -91,6 +91,12 @@ def faces(model):
     ]
 
 
+def steps_of(model):
+    """The session of a model step by step, or as it is where it has no lists."""
+    session = InferenceSession(model)
+    return session if session._engines is None else in_steps(model)
+
+
 def is_valid(model):
     return made(lambda: onnx.checker.check_model(model, full_check=True)) is None
 
@@ -175,7 +181,7 @@ class Judge:
         self.model, self.bounds = model, bounds
         self.names = [one.name for one in model.graph.output]
         self.given = made(lambda: loaded(model))
-        self.stepwise = made(lambda: in_steps(model))
+        self.stepwise = made(lambda: steps_of(model))
         self.session = InferenceSession(model)
         self.lowered = lower(model)
         assert faces(self.lowered) == faces(model)
@@ -286,7 +292,7 @@ class Judge:
             copy.CopyFrom(self.model)
             prepared = prepare(*without_weights(copy, None))
             prune(prepared.model)
-            self.smaller = made(lambda: in_steps(to_message(prepared.model)))
+            self.smaller = made(lambda: steps_of(to_message(prepared.model)))
         if not isinstance(outcome(self.smaller, feed), str):
             return False
         return any(map(has_failed, self.evaluated(feed)))

@@ -1,12 +1,6 @@
 """Feeds and results of `lower(model, ragged_io=True)`: a sequence `s` as `s_values` and `s_lengths`."""
 
-import inspect
-
 import numpy as np
-
-from seqcore.onnx import lower
-
-HAS_RAGGED_IO = "ragged_io" in inspect.signature(lower).parameters
 
 
 def packed(name, elements, names, shape, dtype):

@@ -238,7 +238,6 @@ APPEND_FEED = {"s": [f32(1), f32(2, 3)], "x": f32(4)}
 def in_steps(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
-    if session._engines is not None:
-        engines = session._engines.compiled
-        engines.tiers = engines.tiers[-1:]
+    engines = session._engines.compiled
+    engines.tiers = engines.tiers[-1:]
     return session
