@@ -269,6 +269,8 @@ class TestReading:
             GraphBody(softmax, {"": 99})
         with pytest.raises(ValueError, match="has its own opset imports"):
             GraphBody(helper.make_model(softmax), {"": 11})
+        with pytest.raises(TypeError, match=r"opset_imports must be a dict such as \{'': 17\}, got 13"):
+            GraphBody(softmax, 13)
 
     def test_path(self, tmp_path):
         weights = numpy_helper.from_array(np.arange(4096, dtype=np.float32), "w")

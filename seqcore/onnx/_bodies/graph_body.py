@@ -400,6 +400,8 @@ def _opset_imports(given, model):
     if given is None:
         given = {}
     elif not isinstance(given, Mapping):
+        if not isinstance(given, Iterable):
+            raise TypeError(f"opset_imports must be a dict such as {{'': 17}}, got {got(given)}")
         given = list(given)
         for one in given:
             if not isinstance(one, OperatorSetIdProto):
