@@ -113,6 +113,17 @@ class TestLimits:
             assert_values(used.run(s=given, x=f32(1)), [[*s, f32(1)]])
         assert used.outcomes == [True if n <= LONG else None] * 3
 
+    def test_lists_that_loops_only_read_may_be_long(self):
+        """onnxruntime copies no list then; steps would call it twice in each iteration."""
+        used = Used("""g (seq(float[]) s, int64 n) => (float[] sum) <float zero = {0}> {
+            sum = Loop (n, "", zero) <body = b (int64 i, bool go, float[] a) => (bool go, float[] c) {
+                row = SequenceAt (s, i) c = Add (a, row)
+            }>
+        }""")
+        for n in (1, 2 * LONG):
+            assert_values(used.run(s=[f32(1)] * n, n=i64(n)), [f32(n)])
+        assert ran(used.engines) == {"short": (2, 0)}
+
     @pytest.mark.parametrize(
         ("total", "length", "is_short"),
         [(1024, 2, True), (1025, 2, False), (1535, 3, True), (1537, 3, False)],

@@ -526,8 +526,6 @@ class FlatForm:
         Of the constants that elements are broadcast with. None may make an element larger.
     extents : tuple
         For each argument what its elements must have: a tuple with -1 for any extent, or None for all shapes.
-    run : callable
-        Takes a list of arguments, gives a tuple of outputs, each of them of the arguments' shape.
     """
 
     def __init__(self, run, runner, shapes, extents):
@@ -535,4 +533,5 @@ class FlatForm:
         self.shapes, self.extents = shapes, extents
 
     def run(self, arguments):
+        """Return the outputs for a list of arguments: a tuple of arrays, each of the arguments' shape."""
         return self._run(arguments, self._runner)

@@ -4,7 +4,8 @@ onnxruntime is quick with short sequences, and quadratic with long ones, but how
 tells. So a checked model fails, on purpose, where a loop that carries sequences has more iterations than a
 limit or a split more pieces: by a Gather whose index is then out of range. Then another engine runs instead.
 Where the feed tells, no node is needed: see `bounds`.
-A model for long loops counts the elements of the sequences after each iteration, and not the iterations.
+A model for long loops counts the elements of the sequences after each iteration, and not the iterations. So
+does one with a `while`, since no input tells of its iterations.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._thresholds import LONG_TO_COPY, MOST_READ
+from seqcore.onnx._thresholds import LONG_TO_COPY
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int = 0) -> list[FedLimit]:
@@ -149,10 +150,13 @@ class Checks:
         is_nested = any(
             inner.is_op("Loop") and carries_sequences(inner, prepared) for inner in node.body.all_nodes()
         )
-        if self._counts_elements or not self._limit_trips(node, prepared) or is_nested:
-            self._limit_elements(node, prepared)
+        has_limit = not self._counts_elements and self._limit_trips(node, prepared)
+        if self._counts_elements or is_nested:
+            self._limit_elements(node, prepared, self._most_elements)
+        elif not has_limit:
+            self._limit_elements(node, prepared, self._limit)
 
-    def _limit_elements(self, node: Node, prepared: Prepared) -> None:
+    def _limit_elements(self, node: Node, prepared: Prepared, most: int) -> None:
         """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
         parts, nodes = parts_of(node), self._at_the_end_of(node.body)
         names = [name for name in parts.next_states if not prepared.is_tensor(name)]
@@ -160,7 +164,7 @@ class Checks:
             raise Declined(f"{node.label()} carries values that may be no sequences")
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
-        going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
+        going = nodes.op("Gather", nodes.constant([True] * (most + 1), bool), count, axis=0)
         go_on_with(node, going, nodes, prepared)
 
     def _limit_trips(self, node: Node, prepared: Prepared) -> bool:
@@ -186,26 +190,15 @@ class Checks:
         shape, axis = prepared.shape(tensor), node.attribute("axis", 0)
         total = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
         lengths = prepared.constant(split) if split else np.array(1)
-        if lengths is None:
-            self._limit_lengths(node, prepared)
-        elif lengths.ndim:
+        step = 0 if lengths is None or lengths.ndim else max(int(lengths), 1)
+        if lengths is not None and lengths.ndim:
             self._want_short(node, lengths.size)
-        elif isinstance(total, int):
-            self._want_short(node, -(-total // max(int(lengths), 1)))
-        elif self._limit == MOST_READ:
-            return
-        elif not self._is_checked_on_feed(
-            self._bounds.fed_length(tensor, axis, max(int(lengths), 1) * self._limit)
+        elif step and isinstance(total, int):
+            self._want_short(node, -(-total // step))
+        elif not step or not self._is_checked_on_feed(
+            self._bounds.fed_length(tensor, axis, step * self._limit)
         ):
-            # The split, or the 1 that it stands for where it isn't given, comes from a table.
-            step = max(int(lengths), 1)
-            nodes = self._nodes
-            n = nodes.length(tensor, axis)
-            if step > 1:
-                n = nodes.op("Div", n, nodes.constant(step))
-            dtype = lengths.dtype if split else np.int64
-            table = nodes.constant(np.full(self._limit + 1, int(lengths)), dtype)
-            node.inputs = [tensor, nodes.op("Gather", table, n, axis=0)]
+            self._limit_lengths(node, prepared)
 
     def _want_short(self, node, n):
         if n > self._limit:
@@ -213,8 +206,8 @@ class Checks:
 
     def _limit_lengths(self, node, prepared):
         """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""
-        tensor, split, nodes = node.inputs[0], node.inputs[1], self._nodes
-        shape = prepared.shape(split)
+        tensor, split, nodes = node.inputs[0], node.input(1), self._nodes
+        shape = prepared.shape(split) if split else ()
         if shape is not None and len(shape) == 1:
             if isinstance(shape[0], int) and shape[0] > 0:
                 self._want_short(node, shape[0])
@@ -222,15 +215,16 @@ class Checks:
             if self._is_checked_on_feed(self._bounds.fed_length(split, 0, self._limit, least=1)):
                 return
         most = nodes.constant(self._limit)
-        if prepared.type(split).rank == 1:
+        number = (split and prepared.element_number(split)) or TensorProto.INT64
+        if split and prepared.type(split).rank == 1:
             n = nodes.op("Size", split)
             bad = nodes.op("Or", nodes.op("Greater", n, most), nodes.op("Less", n, nodes.constant(1)))
         else:
+            split = split or nodes.constant(1)
             n = nodes.length(tensor, node.attribute("axis", 0))
             step = nodes.op("Cast", split, to=TensorProto.INT64)
             bad = nodes.op("Greater", n, nodes.op("Mul", step, most))
-        number = prepared.element_number(split) or TensorProto.INT64
-        node.inputs[1] = nodes.op("Add", split, nodes.op("Cast", nodes.fail_if(bad), to=number))
+        node.inputs = [tensor, nodes.op("Add", split, nodes.op("Cast", nodes.fail_if(bad), to=number))]
 
 
 def carries_sequences(loop: Node, prepared: Prepared) -> bool:

@@ -197,9 +197,9 @@ class Compiled:
             if self.has_lists:
                 candidates.insert(not is_smaller, Tier("short", partial(self._made_whole, lowered)))
         short = next((one for one in candidates if one.get() is not None), candidates[0])
-        quick_from = LONG if made is None else made.quick_from if self.has_lists else FEW
-        tiers = [self._up_to(quick_from, short)]
-        if quick_from == LONG and carries_lists(lowered):
+        quick_from = made.quick_from if made is not None and self.has_lists else FEW
+        tiers = [short if made is None else self._up_to(quick_from, short)]
+        if carries_lists(lowered) and (made is None or quick_from == LONG):
             most = MOST_EDITED if made is None else LONG
             tiers.append(Tier("long", partial(self._made_whole, lowered, most_elements=most)))
         return tiers if made is None else [*tiers, tensors]

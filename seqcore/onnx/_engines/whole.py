@@ -118,25 +118,20 @@ class WholeModel(Executable):
 def made_whole(
     prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: int | None, **limits: int
 ) -> WholeModel:
-    """Return a model that runs whole, its maps as loops where that is what it takes.
+    """Return a model that runs whole, its maps as loops: guards can be put into these.
 
     Raises
     ------
     Declined
         If it can't.
     """
-    has_maps = any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
-    if has_maps and max_workers != 1:
-        raise Declined("its maps are for several workers")
-    try:
-        return WholeModel(prepared, interface, sessions, **limits)
-    except Declined:
-        if not has_maps:
-            raise
-        # Guards can be put into a loop, which a map is.
+    if any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes()):
+        if max_workers != 1:
+            raise Declined("its maps are for several workers")
         model = prepared.model.copy()
         write_out_maps(model, prepared, Builder(model), kept=set())
-        return WholeModel(prepared.again(model), interface, sessions, **limits)
+        prepared = prepared.again(model)
+    return WholeModel(prepared, interface, sessions, **limits)
 
 
 def size_of(prepared: Prepared, trips: int = TRIPS) -> int:
