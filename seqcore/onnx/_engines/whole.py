@@ -61,7 +61,7 @@ class WholeModel(Executable):
         prepared: Prepared,
         interface: Interface,
         sessions: Sessions,
-        longest: int = LONG,
+        longest: int = MOST_READ,
         most_elements: int = 0,
     ) -> None:
         graph = prepared.model.graph
