@@ -22,6 +22,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
+from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._thresholds import LONG_TO_COPY
 
@@ -207,7 +208,7 @@ class Checks:
     def _limit_lengths(self, node, prepared):
         """Of lengths that only a run tells: a list may neither be long nor empty, a number not too small."""
         tensor, split, nodes = node.inputs[0], node.input(1), self._nodes
-        shape = prepared.shape(split) if split else ()
+        shape: Shape = prepared.shape(split) if split else ()
         if shape is not None and len(shape) == 1:
             if isinstance(shape[0], int) and shape[0] > 0:
                 self._want_short(node, shape[0])

@@ -173,7 +173,7 @@ class StepsTier(Tier):
     """
 
     copes_with = _OF_DATA
-    declines_by = (Declined, ValueError)
+    declines_by: tuple[type[Exception], ...] = (Declined, ValueError)
 
 
 class GivenStepsTier(StepsTier):
