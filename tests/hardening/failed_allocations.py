@@ -30,7 +30,7 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
 import numpy as np  # noqa: E402
 from operations import GROUPS, WATCHED, OnThreads  # noqa: E402
-from support.type_cache import clear_type_cache  # noqa: E402
+from type_cache import clear_type_cache  # noqa: E402
 
 MOST = 2000  # allocations of one operation
 TRIED = sys.version_info[:2] == (3, 11)

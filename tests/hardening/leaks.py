@@ -25,7 +25,7 @@ from failed_allocations import in_use, table_of  # noqa: E402
 from hardening.fuzz import edits  # noqa: E402
 from leak_operations import GROUPS  # noqa: E402
 from operations import WATCHED  # noqa: E402
-from support.type_cache import clear_type_cache  # noqa: E402
+from type_cache import clear_type_cache  # noqa: E402
 
 ROUNDS, QUICK, FEWEST = 3000, 150, 60
 SOME = 50  # blocks that come and go, in however few rounds
