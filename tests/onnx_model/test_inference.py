@@ -18,7 +18,7 @@ from support.models.soundness import named_lengths, unsound  # noqa: E402
 from seqcore.onnx._engines.interface import Interface  # noqa: E402
 from seqcore.onnx._lowering.pipeline import lower_prepared  # noqa: E402
 from seqcore.onnx._model.graph import Node  # noqa: E402
-from seqcore.onnx._model.load import place_of, parse  # noqa: E402
+from seqcore.onnx._model.load import parse, place_of  # noqa: E402
 from seqcore.onnx._model.prepare import prepare  # noqa: E402
 from seqcore.onnx._model.prepared import Prepared  # noqa: E402
 from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402

@@ -177,7 +177,7 @@ class Feed:
         if self._element_dtype is None:
             return self.check(value)
         if type(value) is list:
-            # Other threads may edit the list, and let go of arrays that onnxruntime is reading.
+            # Another thread may take arrays out of the list while onnxruntime reads them.
             value = value[:]
             if len(value) > longest:
                 return None

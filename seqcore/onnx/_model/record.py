@@ -45,8 +45,8 @@ class Operator:
         True if it does with whatever tensors represent its sequences.
     never_fails : bool
         True if it fails for no values. It may fail for shapes and types.
-    grows_lists, copies_lists : bool
-        True if it makes a list longer; True if onnxruntime copies all elements of the list that it returns.
+    copies_lists : bool
+        True if onnxruntime copies all elements of the list that it returns.
     broadcasts, elementwise : bool
         True if each number of its output depends on one number of each broadcast input; True if it is
         elementwise in its one input.
@@ -63,7 +63,7 @@ class Operator:
     is_of_lists = False
     only_reads = takes_tensors = False
     never_fails = False
-    grows_lists = copies_lists = False
+    copies_lists = False
     broadcasts = elementwise = False
     draws = False
     numpy: Callable[..., Any] | None = None

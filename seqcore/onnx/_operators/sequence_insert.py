@@ -10,7 +10,6 @@ from seqcore.onnx._operators.identity import Edits
 class SequenceInsert(Edits):
     is_of_lists = True
     inserts = True
-    grows_lists = True
     verb = "inserts into it"
 
     def infer(self, node, known):

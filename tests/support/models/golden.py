@@ -13,7 +13,7 @@ import onnx
 from support.models.exported import MODELS
 
 from seqcore.onnx._engines.engines import engines_of
-from seqcore.onnx._model.load import place_of, parse
+from seqcore.onnx._model.load import parse, place_of
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
