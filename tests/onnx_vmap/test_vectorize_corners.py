@@ -8,6 +8,8 @@ pytest.importorskip("onnxruntime")
 
 from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, session
 
+from seqcore.onnx import lower
+
 pytestmark = pytest.mark.mostly_slow(5)
 
 
@@ -246,3 +248,26 @@ def test_whole_numbers_by_a_divisor_of_0_that_no_iteration_meets():
     body = "p = Mod (i, k) r = Gather (x, p) z = Neg (r)"
     text = loop(body, "float[K] z", ins=", int64 k", out="float[A, K] y")
     check(text, [{"x": rows(3, 4), "n": n, "k": k} for n in (0, 3) for k in (0, 2)])
+
+
+@pytest.mark.parametrize("target", [None, "portable"])
+def test_lengths_by_a_divisor_of_0_that_no_iteration_meets(target):
+    """PyTorch's `out.append(x[i % n :])`: all lengths are computed before one form of the loop is chosen."""
+    model = parse("""f (float[N, 2] x, int64 n) => (float[A, 2] y)
+        <bool yes = {1}, int64[1] first = {0}, int64[1] last = {9223372036854775807}> {
+            none = SequenceEmpty ()
+            l = Loop (n, yes, none) <body = b (int64 i, bool c, seq(float[K, 2]) s)
+                                     => (bool d, seq(float[K, 2]) t) {
+                d = Identity (c)
+                rest = Mod (i, n)
+                start = Unsqueeze (rest, first)
+                part = Slice (x, start, last, first)
+                t = SequenceInsert (s, part)
+            }>
+            all = SequenceInsert (l, x)
+            y = ConcatFromSequence <axis = 0> (all)
+        }""")
+    before, after = session(model), session(lower(model, target=target))
+    for n in (0, 1, 5):
+        feed = {"x": rows(3, 2), "n": n}
+        assert_same(outcome(before, feed), outcome(after, feed))

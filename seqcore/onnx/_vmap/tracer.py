@@ -160,16 +160,37 @@ class Tracer:
                 if rule.ragged is None:
                     raise Declined(f"has elements of several lengths at {node.label()}")
                 made = rule.ragged(node, self)
-            elif any(self.varies(name) for name in node.inputs):
-                self.may_fail_empty |= not self._runs_empty(node, rule)
-                made = rule.apply(node, self)
             else:
-                # It may fail on what only an iteration would look at.
-                self.may_fail_empty |= not self._never_fails(node, rule)
-                made = [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
+                with self._divided_by_some(node, rule):
+                    made = self._made(node, rule)
             for name, value in zip(node.outputs, made, strict=False):
                 if name:
                     self.values[name] = value
+
+    def _made(self, node: Node, rule: BatchRule) -> list[Value]:
+        if any(self.varies(name) for name in node.inputs):
+            self.may_fail_empty |= not self._runs_empty(node, rule)
+            return rule.apply(node, self)
+        # It may fail on what only an iteration would look at.
+        self.may_fail_empty |= not self._never_fails(node, rule)
+        return [Value(name, False) for name in self.again(node, [self.name(n) for n in node.inputs])]
+
+    @contextmanager
+    def _divided_by_some(self, node: Node, rule: BatchRule) -> Iterator[None]:
+        """Without an iteration, have a node divide by 1: onnxruntime refuses 0 though it divides nothing."""
+        divisor = node.input(1)
+        if not rule.divides or self.varies(divisor) or not rule.divides(node, self):
+            yield
+            return
+        before, nodes = self.values.get(divisor), self.nodes
+        is_some = nodes.op("Greater", nodes.squeeze(self.count, 0), nodes.constant(0))
+        one = nodes.constant(1, dtype_of(self.types[node.inputs[0]].number))
+        self.values[divisor] = Value(nodes.op("Where", is_some, self.name(divisor), one), False)
+        yield
+        if before is None:
+            del self.values[divisor]
+        else:
+            self.values[divisor] = before
 
     @contextmanager
     def where(self, taken: str) -> Iterator[None]:
@@ -187,8 +208,6 @@ class Tracer:
 
     def _runs_empty(self, node: Node, rule: BatchRule) -> bool:
         """Return whether a node with a varying input runs without an iteration."""
-        if rule.divides and not self.varies(node.inputs[1]) and rule.divides(node, self):
-            return False  # onnxruntime refuses a single divisor of 0 even where there is nothing to divide
         if callable(rule.runs_empty):
             return rule.runs_empty(node, self)
         return (rule.runs_empty or record_of(node).never_fails) and rule.fits(node, self)
