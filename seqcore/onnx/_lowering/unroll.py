@@ -66,8 +66,8 @@ def _as_shape(name: str, given: Any) -> tuple[int, ...]:
         shape = tuple(map(operator.index, given))
     except TypeError:
         raise TypeError(f"shapes[{name!r}] must be a tuple of integers, got {shown(given)}") from None
-    if any(length < 0 for length in shape):
-        raise ValueError(f"shapes[{name!r}] must not have negative lengths, got {shape}")
+    if not all(0 <= length < 1 << 63 for length in shape):
+        raise ValueError(f"shapes[{name!r}] must have lengths from 0 to 2**63 - 1, got {shape}")
     return shape
 
 
