@@ -135,7 +135,7 @@ def test_sizes(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.mostly_at_night(7)
+@pytest.mark.mostly_at_night(13)
 def test_sizes_that_change(name):
     used = InferenceSession(MODELS[name].path)
     kept = [(n, check(used, name, n)) for n in CHANGING]

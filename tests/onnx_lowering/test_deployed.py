@@ -46,7 +46,7 @@ def assert_close(found, expected):
             np.testing.assert_allclose(one, other, 1e-4, 1e-5)
 
 
-@pytest.mark.mostly_at_night(7)
+@pytest.mark.mostly_at_night(13)
 @pytest.mark.parametrize("name", MODELS)
 def test_exported(name):
     """They return what the given model returns. Without elements they may fail, but are never wrong."""

@@ -269,12 +269,13 @@ class TestLargeModels:
                 InferenceSession(damaged)
 
 
-@pytest.mark.parametrize("kind", ["plain", "lists", "body", "map", "lowered"])
-def test_outputs_of_a_split_without_names(kind):
-    command = [sys.executable, "-m", "support.models.nameless", kind]
+def test_outputs_of_a_split_without_names():
+    command = [sys.executable, "-m", "support.models.nameless"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert (ended.returncode, ended.stdout) == (0, "[0. 1.]\n"), ended.stderr
+    kinds = ["plain", "lists", "body", "map", "lowered"]
+    assert ended.stdout.splitlines() == [f"{kind} [0. 1.]" for kind in kinds], ended.stderr
+    assert ended.returncode == 0
 
 
 def test_in_the_place_of_onnxruntimes_session(monkeypatch):

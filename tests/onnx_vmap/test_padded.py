@@ -106,6 +106,7 @@ def all_lengths():
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_at_night(3)
 def test_any_lengths(name, read):
     given = made(name, read)
     result = lower(given)

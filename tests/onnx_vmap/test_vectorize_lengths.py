@@ -140,6 +140,7 @@ FILLED_RULES = [
 
 class TestRules:
     @pytest.mark.mostly_slow(11)
+    @pytest.mark.mostly_at_night(2)
     @pytest.mark.parametrize(("code", "rest", "v"), [*RULES, *FILLED_RULES])
     def test_each(self, code, rest, v):
         text = body(

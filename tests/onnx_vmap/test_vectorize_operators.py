@@ -137,6 +137,7 @@ def is_valid(model):
 
 
 @pytest.mark.mostly_slow(7)
+@pytest.mark.mostly_at_night(2)
 @pytest.mark.parametrize("op_type", WITH_RULE)
 def test_at_once_as_one_by_one(op_type):
     at_once = tried = 0

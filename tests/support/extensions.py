@@ -13,7 +13,7 @@ import seqcore
 
 PACKAGE = Path(seqcore.__file__).parent
 # The last one, because Cython's types lack the fields that a new Python adds.
-FLAGS = "-O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers"
+FLAGS = "-O1 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers"
 SECONDS = 1200  # as long as that under ThreadSanitizer
 
 
