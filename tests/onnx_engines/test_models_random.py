@@ -14,6 +14,27 @@ from support.models.random_models import KINDS, cases  # noqa: E402
 from support.models.sessions import model  # noqa: E402
 
 # The list keeps its three elements: the other branch never runs, and has four.
+UNCUT = """
+    uncut (float[N] x, float[3] a) => (int64 k, float[3] y) {
+        zero = Constant <value = int64 {0}> ()
+        three = Constant <value = int64 {3}> ()
+        lengths = Shape (x)
+        n = Gather (lengths, zero)
+        s = SequenceConstruct (a, a)
+        m = SequenceLength (s)
+        c = Greater (m, three)
+        t = If (c) <
+            then_branch = then () => (seq(float[]) shorter) { shorter = SequenceErase (s, zero) },
+            else_branch = other () => (seq(float[]) same) { same = Identity (s) }
+        >
+        y = Loop (n, "", a) <body = f (int64 i, bool go, float[3] p) => (bool on, float[3] q) {
+            l = SequenceLength (t)
+            on = Less (l, three)
+            q = Add (p, a)
+        }>
+        k = SequenceLength (t)
+    }
+"""
 CAPPED = """
     capped (float[N] x, float[K] a, float[2] b) => (float[2] y, float[M, K] z) {
         zero = Constant <value = int64 {0}> ()
@@ -82,6 +103,12 @@ def test_all_ways_agree(kind, is_rewritten):
 def test_a_branch_that_never_runs_has_more_elements():
     given_model, two = model(CAPPED), np.ones(2, np.float32)
     feeds = [(n, {"x": np.arange(n, dtype=np.float32), "a": two, "b": two}) for n in (1, 2, 5, 40)]
+    assert not any(assert_agreement(Judge(given_model, {}, given_model), feeds))
+
+
+def test_a_branch_outside_of_loops_that_never_runs_has_fewer_elements():
+    given_model = model(UNCUT)
+    feeds = [(n, {"x": np.zeros(n, np.float32), "a": np.ones(3, np.float32)}) for n in (0, 1, 5, 40)]
     assert not any(assert_agreement(Judge(given_model, {}, given_model), feeds))
 
 

@@ -90,13 +90,18 @@ class _Chosen:
             for one, other in record_of(node).continues(node) if node.graphs else ():
                 self._linked[one].append((other, node))
                 self._linked[other].append((one, node))
-        while left := list(reversed(self.forms)):
-            for name in left:
+        while self.forms:
+            before = len(self.forms) + len(self.restored)
+            for name in [*self.restored.keys() - self.forms.keys()]:
+                # A branch that never runs counts too: it returns as many values.
+                if any(other not in self.forms for other, _ in self._linked[name]):
+                    del self.restored[name]
+            for name in reversed([*self.forms]):
                 if name in self.forms and (why := self._why_not(name, read)):
                     for one in self.groups.get(name, [name]):
                         self.reasons[one] = why
                         del self.forms[one]
-            if len(left) == len(self.forms):
+            if len(self.forms) + len(self.restored) == before:
                 return
 
     def _why_not(self, name: str, read: set[str]) -> str:
