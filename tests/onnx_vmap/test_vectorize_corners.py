@@ -271,3 +271,21 @@ def test_lengths_by_a_divisor_of_0_that_no_iteration_meets(target):
     for n in (0, 1, 5):
         feed = {"x": rows(3, 2), "n": n}
         assert_same(outcome(before, feed), outcome(after, feed))
+
+
+@pytest.mark.parametrize("target", [None, "portable"])
+def test_a_loop_of_no_iteration_whose_last_numbers_are_read(target):
+    model = parse("""f (float[N] x, int64 k) => (int64 last, float[A] y, int64 m)
+        <bool yes = {1}, int64 none = {0}> {
+            l = SequenceConstruct (x)
+            m = SequenceLength (l)
+            last, y = Loop (none, yes, k) <body = b (int64 i, bool c, int64 s) => (bool d, int64 t, float z) {
+                d = Identity (c)
+                t = Identity (i)
+                z = Gather (x, i)
+            }>
+        }""")
+    before, after = session(model), session(lower(model, target=target))
+    for n in (0, 3):
+        feed = {"x": np.ones(n, np.float32), "k": 7}
+        assert_same(outcome(before, feed), outcome(after, feed))

@@ -109,6 +109,9 @@ class VectorizedLoop:
     def write(self) -> set[str]:
         """Put the nodes into the builder; return the names of the loops that stay for large iterations."""
         before, trips = self._begin()
+        if self._count == 0 and not self._joins():
+            nodes, results = self._nothing()
+            return self._end(before, "", (nodes, nodes.own(results)), None)
         at_once = Nodes(self._builder, self._loop)
         body, results = self._all_at_once(at_once, trips)
         if not self._builder.has_checks:
