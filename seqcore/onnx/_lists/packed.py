@@ -271,7 +271,8 @@ class Numbers(Packed):
 
     def _row(self, nodes, element):
         flat = element if self.rank == 1 else nodes.op("Reshape", element, nodes.constant([-1]))
-        return [flat, nodes.unsqueeze(nodes.op("Shape", element), 0)]
+        # onnxruntime follows a Shape through an Unsqueeze as if it still had one axis.
+        return [flat, nodes.reshape(nodes.op("Shape", element), nodes.constant([1, self.rank]))]
 
     def at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)
