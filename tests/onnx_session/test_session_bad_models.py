@@ -193,6 +193,12 @@ class TestRefused:
             ),
             ("float[N] o", "u = SequenceErase (o)", "SequenceErase 'u' doesn't take 'o'.*tensor"),
             ("float[N] o", "v = Neg (s) u = SequenceInsert (s, v)", "Neg 'v' doesn't take 's'.*sequence"),
+            (
+                "float[N] o",
+                "n = Constant <value = int64[1] {2}> () e = SequenceEmpty () v = Slice (e, n, n) "
+                "u = SequenceInsert (s, v)",
+                "Slice 'v' doesn't take 'e'.*sequence",  # PyTorch's `l[:2]` of an empty list
+            ),
         ],
     )
     def test_what_a_branch_captures(self, inputs, branch, what):

@@ -48,6 +48,8 @@ class TensorOperator(Operator):
     def infer(self, node: Node, known: Inference) -> list[Type]:
         if self._rule is None:
             return known.by_onnx(node)
+        if not all(known.type(name).is_tensor for name in node.inputs if name):
+            return [UNKNOWN] * len(node.outputs)  # `check_kinds` says so
         first = self._rule(node, known)
         return [first] + [UNKNOWN] * (len(node.outputs) - 1)
 
