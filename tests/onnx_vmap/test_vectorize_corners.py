@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime")
 
 from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, session
 
-from seqcore.onnx import lower
+from seqcore.onnx import InferenceSession, lower
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -289,3 +289,22 @@ def test_a_loop_of_no_iteration_whose_last_numbers_are_read(target):
     for n in (0, 3):
         feed = {"x": np.ones(n, np.float32), "k": 7}
         assert_same(outcome(before, feed), outcome(after, feed))
+
+
+def test_a_loop_over_a_list_that_is_empty_for_sure():
+    """Nothing is known of elements that are never made."""
+    model = parse("""f (float[N] x) => (seq(float[]) c, int64 m) <bool yes = {1}> {
+        none = SequenceEmpty ()
+        n = SequenceLength (none)
+        c = Loop (n, yes, none) <body = b (int64 i, bool go, seq(float[]) s) => (bool on, seq(float[]) t) {
+            on = Identity (go)
+            e = SequenceAt (none, i)
+            u = Add (e, x)
+            t = SequenceInsert (s, u)
+        }>
+        m = SequenceLength (c)
+    }""")
+    used = InferenceSession(model, compile="load")
+    for running in (used, session(lower(model))):
+        elements, m = running.run(None, {"x": np.ones(2, np.float32)})
+        assert (len(elements), m) == (0, 0)

@@ -26,7 +26,7 @@ from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Type, tensor, to_type_proto
+from seqcore.onnx._model.types import NEVER, Type, tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._thresholds import (
     LARGE,
@@ -109,7 +109,8 @@ class VectorizedLoop:
     def write(self) -> set[str]:
         """Put the nodes into the builder; return the names of the loops that stay for large iterations."""
         before, trips = self._begin()
-        if self._count == 0 and not self._joins():
+        shapes = [self._shapes.types[name].shape for name in self._parts.scans]
+        if self._count == 0 and not self._joins() and NEVER not in shapes:
             nodes, results = self._nothing()
             return self._end(before, "", (nodes, nodes.own(results)), None)
         at_once = Nodes(self._builder, self._loop)
