@@ -157,7 +157,7 @@ AS_WRITTEN = {
 
 
 def names_for(code, folder):
-    for package in ("torch", "pyarrow", "pandas"):
+    for package in ("torch", "pyarrow", "pandas", "onnx"):
         if package in code or (package == "pyarrow" and re.search(r"\b(save|load)\(", code)):
             pytest.importorskip(package)
     seq = TensorSequence(ARRAYS)
