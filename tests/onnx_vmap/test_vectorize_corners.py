@@ -44,7 +44,7 @@ def check(text, feeds, opset=17, gone=True):
     for feed in feeds:
         expected, found = outcome(before, feed), outcome(after, feed)
         if expected and feed["n"] <= 0:
-            # What no iteration made may have any shape of nothing.
+            # Without an iteration, an output may have any shape that has no items.
             expected, found = ([one for one in results if one.size] for results in (expected, found))
         assert_same(expected, found)
     return result

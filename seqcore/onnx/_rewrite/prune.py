@@ -1,4 +1,6 @@
-"""Taking out of a normal model what nothing reads: nodes, states of loops, outputs of branches, constants."""
+"""Tidying a normal model: what nothing reads is taken out (nodes, states of loops, outputs of branches,
+constants), and conditions of loops and bounds of Slices get the form that the passes expect.
+"""
 
 from __future__ import annotations
 

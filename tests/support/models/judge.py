@@ -61,7 +61,7 @@ def outcome(running, feed):
 
 
 def difference(found, expected, bound, n=1):
-    """What differs, in a word or two, or None. What no iteration made may have any shape of nothing."""
+    """What differs, in a word or two, or None. Without an iteration, empty outputs may have any shape."""
     if isinstance(expected, list):
         if not isinstance(found, list) or len(found) != len(expected):
             return "another number of elements"
@@ -105,7 +105,7 @@ def is_valid(model):
 # that fails gives FAILED, and so does one that takes that: so an error is one of the results that need it.
 
 FAILED = "failed"
-NEEDED = {"If": 1, "SequenceMap": 1, "Loop": 2}  # inputs without which there is no telling what runs
+NEEDED = {"If": 1, "SequenceMap": 1, "Loop": 2}  # inputs that decide what runs
 
 
 def has_failed(value):
