@@ -10,7 +10,7 @@
             steps           the lowered model in steps, if it has sequences
             given steps     the given model in steps: results, or the error with the node's name
 
-Only `tensors` and `given steps` are there if the lowered model needs no sequences and is no larger.
+Only `tensors` and `given steps` are there if the lowered model needs no sequences and is hardly larger.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import FEW, HEAVY, LONG, MOST_EDITED, RUNS_AS_GIVEN
+from seqcore.onnx._thresholds import AS_SMALL, FEW, HEAVY, LONG, MOST_EDITED, RUNS_AS_GIVEN
 
 
 class Engines:
@@ -91,17 +91,16 @@ class Engines:
             type(output_names) is list and all(map(interface.names.__contains__, output_names))
         ):
             interface.check_names(output_names, feed)
-        if interface.scalars and (axes := interface.axes_of_scalars(feed)):
-            return self._taking(axes).run(output_names, feed, options)
+        run = Run(interface, output_names, feed, options)
+        if run.axes:
+            return self._taking(run.axes).run(output_names, feed, options)
         first = self._first
         if first is None:
-            return self._compiled.get().run(output_names, feed, options)
+            return self._compiled.get().run(run)
         self._runs += 1
-        if self._runs <= RUNS_AS_GIVEN:
-            results = first.attempt(Run(interface, output_names, feed, options))
-            if results is not None:
-                return results
-        return self.compiled.run(output_names, feed, options)
+        if self._runs <= RUNS_AS_GIVEN and (results := first.attempt(run)) is not None:
+            return results
+        return self.compiled.run(run)
 
     def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
         """Return the engines of the same model, whose scalar inputs of these names have so many axes."""
@@ -191,7 +190,9 @@ class Compiled:
         made = tensors.get()
         candidates = [first]
         if lowered is not given:
-            is_smaller = size_of(lowered) <= size_of(given)
+            written_out = given if first.made is None else first.made.prepared
+            times = 1 if self.has_lists else AS_SMALL
+            is_smaller = size_of(lowered) <= times * size_of(written_out)
             if is_smaller and made is not None and not self.has_lists:
                 return [tensors]
             if self.has_lists:
@@ -244,9 +245,8 @@ class Compiled:
         """Why the first tier declined, "" if it did not."""
         return self.tiers[0].declined
 
-    def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
-        """Return the outputs of these names, of all if there are none."""
-        run = Run(self.interface, output_names, feed, options)
+    def run(self, run: Run) -> list[Any]:
+        """Return the outputs of a run."""
         for tier in self.tiers:
             if (results := tier.attempt(run)) is not None:
                 return results

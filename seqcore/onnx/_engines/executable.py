@@ -10,7 +10,6 @@ out here too, but becomes a `GraphBody`, which has several ways to run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -157,5 +156,5 @@ def _maker(prepared: Prepared, name: str) -> Callable[[Any], Any] | None:
     type_ = prepared.type(name)
     dtype = dtype_of(type_.number)
     if type_.kind == SEQUENCE and dtype is not None:
-        return partial(TensorSequence, dtype=dtype)
+        return lambda tensors: TensorSequence(tensors, dtype)  # quicker than with a keyword
     return methodcaller("view", dtype) if type_.kind == TENSOR and dtype in TWO_C_TYPES else None

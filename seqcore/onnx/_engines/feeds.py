@@ -97,7 +97,7 @@ class Feed:
                     dim.dim_value if dim.HasField("dim_value") else -1 for dim in element.shape.dim
                 )
         # Arrays of exactly this type go as they are, except for strings.
-        self._quick_dtype = None if self._dtype == STRING else self._dtype
+        self.quick_dtype = None if self._dtype == STRING else self._dtype
         self._rank, self._lengths = None, []
         if self._dtype is not None and kind.tensor_type.HasField("shape"):
             dims = kind.tensor_type.shape.dim
@@ -119,10 +119,10 @@ class Feed:
         """
         if self._dtype is None:  # asked first: to NumPy, None is float64
             return self._other(value)
-        if type(value) is _ARRAY and value.dtype is self._quick_dtype and self._fits(value.shape):
+        if type(value) is _ARRAY and value.dtype is self.quick_dtype and self.fits(value.shape):
             return value
         array = _tensor(self.name, value, self._dtype)
-        if not self._fits(array.shape):
+        if not self.fits(array.shape):
             wanted = ", ".join(
                 str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
                 for dim in self.kind.tensor_type.shape.dim
@@ -160,33 +160,31 @@ class Feed:
             for shape in shapes
         )
 
-    def for_onnxruntime(self, value, longest):
-        """Return a value as onnxruntime takes it.
+    @property
+    def is_sequence(self):
+        """True if it is declared as a sequence of tensors of a type that sequences have."""
+        return self._element_dtype is not None
 
-        None for a sequence of more than `longest` elements, or of whose elements one has another shape than
-        declared.
+    def as_list(self, value):
+        """Return a sequence as onnxruntime takes it, None if an element has another shape than declared.
+
+        Parameters
+        ----------
+        value : list or TensorSequence
+            A list that nobody else edits.
 
         Raises
         ------
         TypeError, ValueError
             As `check`.
         """
-        # onnxruntime looks at no shape where a scalar is declared.
-        if type(value) is _ARRAY and value.dtype is self._quick_dtype and self._fits(value.shape):
+        # Arrays of objects may hold others than strings.
+        is_list = type(value) is list and self._element_dtype != STRING
+        if is_list and all_fit(value, self._element_dtype, self._element_shape):
             return value
-        if self._element_dtype is None:
-            return self.check(value)
-        if type(value) is list:
-            # Another thread may take arrays out of the list while onnxruntime reads them.
-            value = value[:]
-            if len(value) > longest:
-                return None
-            # Arrays of objects may hold others than strings.
-            if self._element_dtype != STRING and all_fit(value, self._element_dtype, self._element_shape):
-                return value
-        if type(value) is not TensorSequence or value.dtype != self._element_dtype:
+        if type(value) is list or value.dtype != self._element_dtype:
             value = self.check(value)
-        if len(value) > longest or (self.declares_elements and not self._fit_elements(set(value.shapes))):
+        if self.declares_elements and not self._fit_elements(set(value.shapes)):
             return None
         return list(value)
 
@@ -198,7 +196,8 @@ class Feed:
             return _sequence(self.name, value, self.kind.sequence_type.elem_type)
         return value  # onnxruntime's business, as are tensors of types that sequences don't have
 
-    def _fits(self, shape):
+    def fits(self, shape):
+        """Return whether a tensor's shape is as declared."""
         if self._rank is None:
             return True
         if len(shape) != self._rank:

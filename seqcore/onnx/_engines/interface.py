@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from onnx import TypeProto
 
 from seqcore._arguments.shown import got, shown
@@ -15,8 +14,6 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import OPTIONAL, to_type_proto
-
-_ARRAY = np.ndarray
 
 
 class Interface:
@@ -30,8 +27,6 @@ class Interface:
         In the order of the model.
     names : list of str
         Of the outputs; one may be there twice.
-    scalars : list of str
-        The inputs that are declared as tensors without axes.
     declares_elements : bool
         True if the model declares element shapes for an input sequence.
     has_sequences : bool
@@ -49,7 +44,6 @@ class Interface:
                 self.defaults[name] = from_tensor_proto(prepared.weights.filled(model.defaults[name]))
             elif prepared.type(name).kind != OPTIONAL:
                 self._required.append(name)
-        self.scalars = [name for name, feed in self.feeds.items() if feed.is_scalar]
         self.names = list(model.graph.outputs)
         self._sequences = [(name, feed) for name, feed in self.feeds.items() if feed.declares_elements]
         self.declares_elements = bool(self._sequences)
@@ -68,21 +62,6 @@ class Interface:
                 type_ = prepared.type(name)
                 kind = to_type_proto(type_._replace(shape=declared_shape(type_, kind)), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
-
-    def axes_of_scalars(self, feed: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-        """Return which scalars are fed as arrays of one element, and how many axes these have.
-
-        onnxruntime takes such an array where a scalar is declared, and hands it on with its axes.
-        """
-        if type(feed) is not dict and not isinstance(feed, Mapping):
-            return ()
-        found: tuple[tuple[str, int], ...] = ()
-        for name in self.scalars:  # in each run, so as quickly as it goes
-            value: Any = feed.get(name)
-            # Not isinstance, which believes a `__class__`.
-            if issubclass(type(value), _ARRAY) and value.ndim and value.size == 1:
-                found += ((name, value.ndim),)
-        return found
 
     def fits(self, feed: Mapping[str, Any]) -> bool:
         """Return whether the elements of fed sequences have shapes as the model declares them."""

@@ -109,11 +109,11 @@ class RaggedModel:
         if not run.fits():
             return None
         feed = {}
-        for name, value in run.feed.items():
-            checked = self._interface.feeds[name].check(value)
+        for name, value in run.checked.items():
             if name not in self._inputs:
-                feed[name] = checked
+                feed[name] = value
                 continue
+            checked = self._interface.feeds[name].check(value)
             values, *lengths = self._inputs[name]
             feed[values] = checked.values() if len(checked) else self._no_values(name)
             if lengths:

@@ -7,16 +7,21 @@ reaches the caller. `Compiled` has the list of them, in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from seqcore._arguments.shown import add_note
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
 from seqcore.onnx._thresholds import MOST_DOUBLINGS
+
+_ARRAY = np.ndarray  # found quickly, in each run
 
 # Exceptions for values that don't fit. Any other exception of steps is a bug of ours.
 _OF_DATA: tuple[type[Exception], ...] = (
@@ -32,16 +37,53 @@ class Run:
     ----------
     names, feed, options
         As a session gets them.
+    checked : dict or None
+        The feed with its tensors as onnxruntime takes them; sequences are lists or `TensorSequence`. None
+        where the feed is no mapping, or a name in it isn't an input's.
+    longest : int
+        The number of elements of the longest sequence in it.
+    axes : tuple of (str, int)
+        The scalars that are fed as arrays of one element, and how many axes these have: onnxruntime takes
+        such an array where a scalar is declared, and hands it on with its axes.
     failed : BaseException or None
         Why the last tier failed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `Feed.check`.
     """
 
-    __slots__ = ("_fits", "_interface", "failed", "feed", "names", "options")
+    __slots__ = ("_fits", "_interface", "axes", "checked", "failed", "feed", "longest", "names", "options")
 
     def __init__(self, interface: Interface, names: Any, feed: Any, options: Any) -> None:
         self._interface, self.names, self.feed, self.options = interface, names, feed, options
         self.failed: BaseException | None = None
         self._fits: bool | None = None
+        self.longest = 0
+        self.axes: tuple[tuple[str, int], ...] = ()
+        self.checked = self._check() if type(feed) is dict or isinstance(feed, Mapping) else None
+
+    def _check(self) -> dict[str, Any] | None:
+        """Return the attribute `checked`, and set `longest` and `axes`: in one go, since each run does it."""
+        feeds = self._interface.feeds
+        checked: dict[str, Any] = {}
+        for name, value in self.feed.items():
+            one = feeds.get(name)
+            if one is None:
+                return None
+            if type(value) is _ARRAY and value.dtype is one.quick_dtype and one.fits(value.shape):
+                checked[name] = value
+            elif one.is_sequence:
+                # Another thread may take arrays out of a list while onnxruntime reads them.
+                is_ours = type(value) is TensorSequence
+                own = value[:] if type(value) is list else value if is_ours else one.check(value)
+                checked[name], self.longest = own, max(self.longest, len(own))
+            elif one.is_scalar and issubclass(type(value), _ARRAY) and value.ndim and value.size == 1:
+                self.axes += ((name, value.ndim),)
+            else:
+                checked[name] = one.check(value)
+        return checked
 
     def fell_back(self, error: BaseException | None) -> None:
         """Note why a tier failed."""

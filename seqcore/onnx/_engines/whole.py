@@ -8,7 +8,7 @@ the one and name the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from onnx import TensorProto
@@ -65,7 +65,7 @@ class WholeModel(Executable):
         most_elements: int = 0,
     ) -> None:
         graph = prepared.model.graph
-        self._feeds = interface.feeds
+        self._sequences = [(name, one) for name, one in interface.feeds.items() if one.is_sequence]
         self.may_be_long = has_lists(prepared)
         why = _why_not_across(prepared, self.may_be_long)
         if why := why or (_why_not_inside(prepared) if self.may_be_long else ""):
@@ -93,26 +93,21 @@ class WholeModel(Executable):
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
-        values = run.feed
-        if type(values) is not dict and not isinstance(values, Mapping):
+        feed: dict[str, Any] | None = run.checked
+        if feed is None or run.longest > self.limit:
             return None
-        feed = {}
-        feeds, limit = self._feeds, self.limit
-        for name, value in values.items():
-            one = feeds.get(name)
-            made = None if one is None else one.for_onnxruntime(value, limit)
-            if made is None:
-                return None
-            feed[name] = made
-        return feed if self._allows(feed) else None
-
-    def _allows(self, feed: dict[str, Any]) -> bool:
-        """Return whether loops and splits are short, as far as what onnxruntime is fed tells."""
+        if self._sequences:
+            feed = feed.copy()
+            for name, one in self._sequences:
+                if name in feed and (made := one.as_list(feed[name])) is not None:
+                    feed[name] = made
+                elif name in feed:
+                    return None
         for limit in self._limits:
             value = feed.get(limit.name)
             if value is not None and not limit.allows(value):
-                return False
-        return True
+                return None
+        return feed
 
 
 def made_whole(
