@@ -14,7 +14,8 @@ from seqcore.onnx import InferenceSession, lower
 
 # `e` is the element before, `g` the one that is assigned; MADE and AT say how and where.
 LOOP = """g (float[N, 4] x, int64[K] at, int64 n) => (float[A, 4] y, int64 m)
-    <bool yes = {1}, int64 zero = {0}, int64 one = {1}, int64 two = {2}, float[4] half = {0.5, 0.5, 0.5, 0.5}>
+    <bool yes = {1}, int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64[1] ones = {1},
+     float[4] half = {0.5, 0.5, 0.5, 0.5}>
     {
         rows = SplitToSequence <keepdims = 0> (x)
         l = Loop (n, yes, rows) <body = b (int64 i, bool c, seq(float[4]) s) => (bool d, seq(float[4]) u) {
@@ -42,6 +43,23 @@ ANYWHERE = {
     "at a position that is fed": (f"p = Gather (at, i) {OWN}", "p"),
     "at an even position": (f"p = Mul (i, two) {OWN}", "p"),
     "in each other iteration": (f"p = Mod (i, two) {OWN}", "p"),
+    "twice at each": (f"p = Div (i, two) {OWN}", "p"),
+    "at the largest": (f"w = SequenceAt (s, zero) p = ArgMax <keepdims = 0> (w) {OWN}", "p"),
+    "at the second largest": (
+        f"w = SequenceAt (s, zero) o = Reshape (two, ones) v, f = TopK (w, o) p = Gather (f, one) {OWN}",
+        "p",
+    ),
+    "at its length - 1": (f"m0 = SequenceLength (s) p = Sub (m0, one) {OWN}", "p"),
+    "at its length - 2": (f"m0 = SequenceLength (s) p = Sub (m0, two) {OWN}", "p"),
+    "from the back": (f"j = Neg (i) p = Sub (j, one) {OWN}", "p"),
+    "from the back by a remainder": (f"j = Neg (two) p = Mod (i, j) {OWN}", "p"),
+}
+# Of those, where a run may tell that the position is from the back.
+FROM_THE_BACK = {
+    "at a position that is fed",
+    "at its length - 2",
+    "from the back",
+    "from the back by a remainder",
 }
 
 
@@ -78,9 +96,12 @@ def test_in_order(kind):
     assert "Loop" not in [node.op_type for node in lower(parse(text)).graph.node]
 
 
-def test_of_rows_it_is_one_operator():
-    made = lowered(parse(text_of(*ANYWHERE["the second again"])))
-    assert "ScatterND" in ops(made)
+@pytest.mark.parametrize("kind", ANYWHERE)
+def test_of_rows_it_is_one_operator(kind):
+    """Unless the position may be from the back: there an insert counts one element less."""
+    text = text_of(*ANYWHERE[kind])
+    assert ("ScatterND" in ops(lowered(parse(text)))) is (kind not in FROM_THE_BACK)
+    check(text)
 
 
 def test_elements_of_several_lengths():

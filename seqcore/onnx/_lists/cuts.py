@@ -53,6 +53,8 @@ def from_front(nodes: Nodes, position: Position, count: str) -> str:
         at = nodes.constant([position.value])
         return at if position.value >= 0 else nodes.op("Add", at, count)
     at = nodes.op("Cast", nodes.position(position, 1), to=TensorProto.INT64)
+    if position.is_from_front:
+        return at
     is_back = nodes.op("Cast", nodes.op("Less", at, nodes.constant([0])), to=TensorProto.INT64)
     return nodes.op("Add", at, nodes.op("Mul", is_back, count))
 
@@ -66,8 +68,9 @@ def place_of(nodes: Nodes, position: Position, count: str, is_gap: bool) -> str:
     beyond = nodes.op("Less", count, at)
     if not is_gap:
         beyond = nodes.op("Not", nodes.op("Less", at, count))
-    bad = nodes.op("Or", nodes.op("Less", at, nodes.constant([0])), beyond)
-    return nodes.op("Add", at, nodes.fail_if(bad))
+    if not position.is_from_front:
+        beyond = nodes.op("Or", nodes.op("Less", at, nodes.constant([0])), beyond)
+    return nodes.op("Add", at, nodes.fail_if(beyond))
 
 
 def make_empty(nodes: Nodes, element_type: int, shape: Sequence[int], out: str = "") -> str:

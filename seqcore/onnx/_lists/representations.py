@@ -77,8 +77,10 @@ class Representation:
         """Return a scalar that is 0, of nodes that fail where a position is out of range."""
         n = self.length(nodes, "")
         i = nodes.op("Cast", nodes.position(position, 0), to=TensorProto.INT64)
-        before = nodes.op("Less", i, nodes.op("Neg", n))
-        return nodes.fail_if(nodes.op("Or", before, nodes.op("Not", nodes.op("Less", i, n))))
+        bad = nodes.op("Not", nodes.op("Less", i, n))
+        if not position.is_from_front:
+            bad = nodes.op("Or", nodes.op("Less", i, nodes.op("Neg", n)), bad)
+        return nodes.fail_if(bad)
 
     # Why an element, the number of them or a join can't be had; "" where it can.
 

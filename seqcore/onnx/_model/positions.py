@@ -11,16 +11,24 @@ from seqcore.onnx._model.prepared import Prepared
 
 
 class Position(NamedTuple):
-    """A position: the name, the number and the rank where they are known."""
+    """A position: its name, its number and rank where they are known, and whether it is never negative."""
 
     name: str
     value: int | None
     rank: int | None
+    is_from_front: bool = False
 
 
 def position_of(prepared: Prepared, name: str) -> Position:
     """Return the `Position` that a tensor is."""
-    return Position(name, prepared.integer(name), prepared.type(name).rank)
+    is_from_front = is_never_negative(prepared, name)
+    return Position(name, prepared.integer(name), prepared.type(name).rank, is_from_front)
+
+
+# Operators whose integers are never negative: always, if their first input is, if all inputs are.
+_NEVER = ("Shape", "Size", "SequenceLength", "ArgMax", "ArgMin", "NonZero")
+_LIKE_FIRST = ("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice", "Expand", "CumSum")
+_LIKE_ALL = ("Add", "Mul", "Div", "Concat", "Min")
 
 
 def is_never_negative(prepared: Prepared, name: str) -> bool:
@@ -31,13 +39,19 @@ def is_never_negative(prepared: Prepared, name: str) -> bool:
     node = prepared.producer(name)
     if node is None:
         return name in prepared.iterations
-    if node.is_op("Shape", "Size", "SequenceLength"):
+    if node.is_op(*_NEVER) or (node.is_op("TopK") and name == node.outputs[1]):
         return True
-    if node.is_op("Cast") and node.attribute("to") != TensorProto.INT64:
+    if prepared.type(name).number not in (TensorProto.INT64, TensorProto.INT32):
+        return False  # of what isn't finite, a Cast makes any integer
+    if node.is_op("Cast") and prepared.type(name).number != TensorProto.INT64:
         return False  # it may wrap around
-    if node.is_op("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice"):
+    if node.is_op("Mod"):  # the sign is the divisor's, with fmod the dividend's
+        return is_never_negative(prepared, node.inputs[not node.attribute("fmod", 0)])
+    if node.is_op(*_LIKE_FIRST):
         return is_never_negative(prepared, node.inputs[0])
-    return node.is_op("Add", "Mul") and all(is_never_negative(prepared, one) for one in node.inputs)
+    if node.is_op("Max"):  # of these one is enough
+        return any(is_never_negative(prepared, one) for one in node.inputs)
+    return node.is_op(*_LIKE_ALL) and all(is_never_negative(prepared, one) for one in node.inputs)
 
 
 def erase_before(prepared: Prepared, insert: Node) -> Node | None:
@@ -49,11 +63,22 @@ def erase_before(prepared: Prepared, insert: Node) -> Node | None:
     if erase is None or not erase.is_op("SequenceErase") or not (erase.input(1) and insert.input(2)):
         return None
     one, other = erase.inputs[1], insert.inputs[2]
+    # From the back, an insert counts one element less.
+    if not (is_never_negative(prepared, one) or _is_last(prepared, one, erase.inputs[0])):
+        return None
     is_same = one == other or prepared.integer(one) == prepared.integer(other) is not None
     is_alone = [node for node, _ in prepared.readers[erase.outputs[0]]] == [insert]
     graphs = {id(prepared.producers[node.outputs[0]][1]) for node in (erase, insert)}
-    # From the back, an insert counts one element less.
-    return erase if is_same and is_alone and len(graphs) == 1 and is_never_negative(prepared, one) else None
+    return erase if is_same and is_alone and len(graphs) == 1 else None
+
+
+def _is_last(prepared: Prepared, name: str, sequence: str) -> bool:
+    """Return whether a position is len(sequence) - 1, which an erase of no element refuses."""
+    node = prepared.producer(name)
+    if node is None or not node.is_op("Sub") or prepared.integer(node.inputs[1]) != 1:
+        return False
+    length = prepared.producer(node.inputs[0])
+    return length is not None and length.is_op("SequenceLength") and length.inputs == [sequence]
 
 
 def insert_after(prepared: Prepared, erase: Node) -> Node | None:
