@@ -380,24 +380,21 @@ class ListedPieces(_Cut):
                 return starts, nodes.constant(ends)
             total = nodes.length(self.tensor, self.axis)
             bad = nodes.op("Not", nodes.op("Equal", total, nodes.constant(self.lengths.sum())))
+            self._zero = nodes.fail_if(bad)
         else:
-            lengths = nodes.op("Cast", self._split, to=TensorProto.INT64)
-            total = nodes.length(self.tensor, self.axis)
-            # A length beyond the axis would be found by the sum too, unless sums overflow.
-            beyond = nodes.op(
-                "Or",
-                nodes.op("Less", lengths, nodes.constant(0)),
-                nodes.op("Greater", lengths, total),
+            given = nodes.op("Cast", self._split, to=TensorProto.INT64)
+            total = nodes.op("Gather", nodes.op("Shape", self.tensor), nodes.constant([self.axis]), axis=0)
+            # Cut, they are known not to be negative, and their sum doesn't overflow.
+            lengths = nodes.op("Max", nodes.op("Min", given, total), nodes.constant(0))
+            sum_of_lengths = nodes.op("ReduceSum", lengths, keepdims=1)
+            same = nodes.op(
+                "Equal",
+                nodes.op("Concat", given, total, axis=0),
+                nodes.op("Concat", lengths, sum_of_lengths, axis=0),
             )
-            nbeyond = nodes.op("ReduceSum", nodes.op("Cast", beyond, to=TensorProto.INT64), keepdims=0)
-            total_of_lengths = nodes.op("ReduceSum", lengths, keepdims=0)
-            bad = nodes.op(
-                "Or",
-                nodes.op("Greater", nbeyond, nodes.constant(0)),
-                nodes.op("Not", nodes.op("Equal", total_of_lengths, total)),
-            )
+            wrong = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
+            self._zero = nodes.require_zero(nodes.op("ReduceSum", wrong, keepdims=0))
             starts = nodes.op("CumSum", lengths, nodes.constant(0), exclusive=1)
-        self._zero = nodes.fail_if(bad)
         self._lengths = lengths
         starts = nodes.op("Add", starts, self._zero)
         return starts, nodes.op("Add", starts, lengths)

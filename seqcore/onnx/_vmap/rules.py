@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import Shape
@@ -329,6 +330,9 @@ def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
         bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
         if body.rank(name):
             bound = nodes.squeeze(bound, 1)
+        if is_never_negative(body.prepared, name):
+            bounds.append(nodes.op("Min", bound, total))
+            continue
         back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
         bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
     starts, ends = bounds
