@@ -142,7 +142,7 @@ class Tracer:
         self.equal: dict[str, str] = {}
         self.filled_ends: set[str] = set()
         self.repeated: list[str] = []
-        self._longest: dict[str, str] = {}
+        self._of_lengths: dict[tuple[str, str], str] = {}  # what was made of lengths, in this graph
 
     def follow(self, body_nodes: Sequence[Node]) -> None:
         """Write out nodes of the body, in order."""
@@ -297,17 +297,20 @@ class Tracer:
 
     def longest(self, lengths: str) -> str:
         """Return the largest of some lengths as a scalar, 0 if there are none."""
-        if lengths not in self._longest:
-            nodes = self.nodes
-            some = nodes.op("Concat", lengths, nodes.constant([0]), axis=0)
-            self._longest[lengths] = nodes.greatest(some)
-        return self._longest[lengths]
+        key = "longest", lengths
+        if key not in self._of_lengths:
+            some = self.nodes.op("Concat", lengths, self.nodes.constant([0]), axis=0)
+            self._of_lengths[key] = self.nodes.greatest(some)
+        return self._of_lengths[key]
 
     def mask(self, lengths: str) -> str:
         """Return where items are, as a tensor of shape (n, longest)."""
-        nodes = self.nodes
-        places = nodes.op("Range", nodes.constant(0), self.longest(lengths), nodes.constant(1))
-        return nodes.op("Less", places, nodes.unsqueeze(lengths, 1))
+        key = "mask", lengths
+        if key not in self._of_lengths:
+            nodes = self.nodes
+            places = nodes.op("Range", nodes.constant(0), self.longest(lengths), nodes.constant(1))
+            self._of_lengths[key] = nodes.op("Less", places, nodes.unsqueeze(lengths, 1))
+        return self._of_lengths[key]
 
     def are_equal(self, lengths: str) -> str:
         """Return a condition: whether some lengths are all the same."""
@@ -340,12 +343,12 @@ class Tracer:
         graphs = []
         for is_filled in (False, True):
             self.nodes = outer.apart()
-            longest, self._longest = self._longest, dict(self._longest)
+            known, self._of_lengths = self._of_lengths, dict(self._of_lengths)
             made = use(self.filled(name, number) if is_filled else self.name(name), is_filled)
             graph = Graph("filled" if is_filled else "equal", [], self.nodes.own([made]), self.nodes.nodes)
             graph.declared[graph.outputs[0]] = to_type_proto(tensor(self.types[name].number))
             graphs.append(graph)
-            self.nodes, self._longest = outer, longest
+            self.nodes, self._of_lengths = outer, known
         return outer.op("If", condition, then_branch=graphs[0], else_branch=graphs[1])
 
     def _of_one_length(self, tensor: str, lengths: str) -> str:
