@@ -28,7 +28,7 @@ from seqcore.onnx._lists.cuts import (
 )
 from seqcore.onnx._lists.pieces import Pieces
 from seqcore.onnx._lists.representations import Representation, Stack
-from seqcore.onnx._model.positions import Position
+from seqcore.onnx._model.positions import Position, position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import axis_from_front
 from seqcore.onnx._model.types import NEVER, Shape
@@ -68,11 +68,14 @@ class Packed(Representation):
         maker, place = prepared.producers.get(name, (None, None))
         is_insert = maker is not None and maker.is_op("SequenceInsert")
         self.is_filled = is_insert or bool(prepared.type(name).count)
+        if maker is None:
+            place = next((graph for graph in prepared.model.graph.all_graphs() if name in graph.inputs), None)
+        reads = [(node, graph) for node, graph in prepared.readers[name] if node and node.is_op("SequenceAt")]
         # In a loop that leaves the list as it is, places are the same in all iterations.
-        self._are_places_shared = maker is not None and any(
-            node is not None and node.is_op("SequenceAt") and graph is not place
-            for node, graph in prepared.readers[name]
-        )
+        is_read_inside = any(graph is not place for _, graph in reads)
+        positions = [position_of(prepared, node.inputs[1]).value for node, _ in reads]
+        are_many = sum(one not in (0, -1) for one in positions) > 1
+        self._are_places_shared = is_read_inside or are_many
 
     def carried(self, nodes):
         return self.parts
@@ -270,9 +273,18 @@ class Numbers(Packed):
         return nodes.product(extents, axis=1)
 
     def _row(self, nodes, element):
-        flat = element if self.rank == 1 else nodes.op("Reshape", element, nodes.constant([-1]))
         # onnxruntime follows a Shape through an Unsqueeze as if it still had one axis.
-        return [flat, nodes.reshape(nodes.op("Shape", element), nodes.constant([1, self.rank]))]
+        extent = nodes.reshape(nodes.op("Shape", element), nodes.constant([1, self.rank]))
+        return [self._flat(nodes, element), extent]
+
+    def _flat(self, nodes, element):
+        return element if self.rank == 1 else nodes.op("Reshape", element, nodes.constant([-1]))
+
+    def construct(self, nodes, elements):
+        values, extents = self.parts
+        nodes.op("Concat", *(self._flat(nodes, one) for one in elements), axis=0, out=values)
+        shapes = nodes.op("Concat", *(nodes.op("Shape", one) for one in elements), axis=0)
+        nodes.reshape(shapes, nodes.constant([len(elements), self.rank]), extents)
 
     def at(self, nodes, position, out):
         nodes.declare(out, self.element_type, self.shape)
