@@ -383,17 +383,14 @@ class ListedPieces(_Cut):
             self._zero = nodes.fail_if(bad)
         else:
             given = nodes.op("Cast", self._split, to=TensorProto.INT64)
-            total = nodes.op("Gather", nodes.op("Shape", self.tensor), nodes.constant([self.axis]), axis=0)
+            total = nodes.length(self.tensor, self.axis)
             # Cut, they are known not to be negative, and their sum doesn't overflow.
             lengths = nodes.op("Max", nodes.op("Min", given, total), nodes.constant(0))
-            sum_of_lengths = nodes.op("ReduceSum", lengths, keepdims=1)
-            same = nodes.op(
-                "Equal",
-                nodes.op("Concat", given, total, axis=0),
-                nodes.op("Concat", lengths, sum_of_lengths, axis=0),
-            )
-            wrong = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
-            self._zero = nodes.require_zero(nodes.op("ReduceSum", wrong, keepdims=0))
+            differs = nodes.op("Not", nodes.op("Equal", given, lengths))
+            sum_differs = nodes.op("Not", nodes.op("Equal", nodes.sum(lengths), total))
+            ndiffering = nodes.sum(nodes.op("Cast", differs, to=TensorProto.INT64))
+            also = nodes.op("Cast", sum_differs, to=TensorProto.INT64)
+            self._zero = nodes.require_zero(nodes.op("Add", ndiffering, also))
             starts = nodes.op("CumSum", lengths, nodes.constant(0), exclusive=1)
         self._lengths = lengths
         starts = nodes.op("Add", starts, self._zero)
