@@ -162,6 +162,41 @@ def test_types(dtype, shape):
     check(model, fed)
 
 
+@pytest.mark.parametrize("axes", ["1", "-1", "2", "2 1"])
+@pytest.mark.parametrize("dtype", ["float", "string"])
+@pytest.mark.mostly_slow(2)
+def test_joins_along_another_axis(axes, dtype):
+    """Elements of several lengths there, read, constructed, edited at any position, and of none."""
+    joins = [f"y{k} = ConcatFromSequence<axis = {axis}>(l)" for k, axis in enumerate(axes.split())]
+    outputs = [f"{dtype}[A{k}, B{k}, C{k}] y{k}" for k in range(len(joins))]
+    model = parse(f"""g ({dtype}[N, 4, 4] x, int64 n, int64 p) => ({", ".join(outputs)}, {dtype}[D, E, F] z)
+    <bool yes = {{1}}, int64 zero = {{0}}, int64 two = {{2}}, int64[1] nought = {{0}}, int64[1] one = {{1}},
+     int64[1] axis = {{{axes.split()[0]}}}> {{
+        f = Slice(x, nought, one)
+        start = SequenceConstruct(f, f)
+        l = Loop(n, yes, start) <body = b (int64 i, bool c, seq({dtype}[?, ?, ?]) s)
+                                      => (bool c2, seq({dtype}[?, ?, ?]) u) {{
+            c2 = Identity(c)
+            w = Mod(i, two) m = Add(w, one)
+            e = Slice(x, nought, one) r = Slice(e, nought, m, axis)
+            t = SequenceInsert(s, r, i)
+            v = SequenceErase(t, zero)
+            g = SequenceAt(v, zero)
+            u = SequenceInsert(v, g)
+        }}>
+        {" ".join(joins)}
+        z = SequenceAt(l, p)
+    }}""")
+    x = np.arange(2 * 4 * 4).reshape(2, 4, 4).astype("f")
+    x = x.astype("U").astype(object) if dtype == "string" else x
+    # onnxruntime joins what is empty, whatever its other lengths.
+    counts = (2, 0) if len(joins) == 1 else (2,)
+    fed = [
+        {"x": x[:k], "n": np.array(n), "p": np.array(p)} for k in counts for n in LENGTHS for p in (0, -1, 3)
+    ]
+    check(model, fed)
+
+
 def test_nested_loops_hand_a_list_on():
     model = parse("""g (float[N, 4] x, int64 n) => (float[A, 4] y, int64 m)
     <bool yes = {1}, int64 zero = {0}, int64 two = {2}> {

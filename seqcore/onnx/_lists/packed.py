@@ -4,6 +4,7 @@ list [a, b, c]                           goes on as
 elements of one known shape (4, 2)       Rows      one tensor (3, 4, 2)
 elements of one rank 2                   Numbers   values (|a| + |b| + |c|), all numbers one behind the other
                                                    extents (3, 2), the shape of each
+the same, joined along axis 1            Turned    the same of their transposes, for which that is axis 0
 
 An edit copies the tensors. So in sessions of ours this is only for lists outside of loops, and elements of
 one shape.
@@ -35,12 +36,19 @@ from seqcore.onnx._model.types import NEVER, Shape
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
 
-def pack_as(name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder) -> Packed:
-    """Return as what a list goes on, whose elements have in common what is known of their shape."""
+def pack_as(
+    name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder, axis: int = 0
+) -> Packed:
+    """Return as what a list goes on, whose elements have in common what is known of their shape.
+
+    `axis` is the only one along which it is joined, 0 if there are several.
+    """
     if shape == NEVER:
         return Nothing(name, element_type, (), prepared, builder)
     if are_rows(shape):
         return Rows(name, element_type, shape, prepared, builder)
+    if axis:
+        return Turned(name, element_type, shape, builder, axis)
     return Numbers(name, element_type, shape, builder)
 
 
@@ -363,8 +371,7 @@ class Numbers(Packed):
         if self.rank == 1:
             # Bound to the check that there is one.
             zero = nodes.op("Sub", first, first)
-            nodes.slice(values, zero, nodes.constant([AFTER_ALL]), 0, out=out)
-            return
+            return nodes.slice(values, zero, nodes.constant([AFTER_ALL]), 0, out=out)
         if axis:
             one = nodes.constant([1])
             outer = nodes.op("ReduceProd", before, keepdims=1)
@@ -375,7 +382,7 @@ class Numbers(Packed):
                 values = nodes.op("GatherND", values, nodes.unsqueeze(places, 1))
             else:
                 values = nodes.op("Gather", values, places, axis=0)
-        nodes.reshape(values, nodes.join_axes(*parts), out)
+        return nodes.reshape(values, nodes.join_axes(*parts), out)
 
     def split(self, nodes, pieces):
         values, extents = self.parts
@@ -391,3 +398,34 @@ class Numbers(Packed):
                 length = nodes.slice(shape, nodes.constant([k]), nodes.constant([k + 1]), 0)
                 columns.append(nodes.unsqueeze(nodes.op("Expand", length, n), 1))
         nodes.op("Concat", *columns, axis=1, out=extents)
+
+
+class Turned(Numbers):
+    """Numbers of elements that have the axis in front along which they are joined."""
+
+    def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder, axis: int) -> None:
+        self._order = [axis, *(k for k in range(len(shape)) if k != axis)]
+        self._given = shape
+        super().__init__(name, element_type, tuple(shape[k] for k in self._order), builder)
+
+    def _turned(self, nodes, element):
+        return nodes.op("Transpose", element, perm=self._order)
+
+    def _back(self, nodes, tensor, shape, out):
+        nodes.declare(out, self.element_type, shape)
+        order = [self._order.index(k) for k in range(self.rank)]
+        return nodes.op("Transpose", tensor, perm=order, out=out)
+
+    def _row(self, nodes, element):
+        return super()._row(nodes, self._turned(nodes, element))
+
+    def construct(self, nodes, elements):
+        super().construct(nodes, [self._turned(nodes, one) for one in elements])
+
+    def at(self, nodes, position, out):
+        return self._back(nodes, super().at(nodes, position, ""), self._given, out)
+
+    def join(self, nodes, axis, stacks, out):
+        joined = self._concat(nodes, 0, self._first_extent(nodes, 0), "")
+        axis = self._order[0]
+        self._back(nodes, joined, [*self._given[:axis], None, *self._given[axis + 1 :]], out)

@@ -21,7 +21,7 @@ from seqcore.onnx._lists.elements import carried_lists
 from seqcore.onnx._lists.packed import Packed, are_rows, pack_as
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.record import Declined, record_of
+from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.types import join
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._rewrite.prune import prune, read_names
@@ -167,8 +167,9 @@ class _PackedLists(_Chosen):
                 continue
             self.groups |= dict.fromkeys(names, names)
             pays = which == OUTSIDE and any(_is_edited(prepared.producer(name)) for name in names)
+            axis = _axis_of_joins(names, prepared)
             for name in names:
-                self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder)
+                self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder, axis)
                 if pays and name in graph.outputs:
                     self.restored[name] = self.forms[name]
 
@@ -186,6 +187,25 @@ def _families(prepared: Prepared) -> list[list[str]]:
             first += second
             family |= dict.fromkeys(second, first)
     return list({id(names): names for names in family.values()}.values())
+
+
+def _axis_of_joins(names: list[str], prepared: Prepared) -> int:
+    """Return along which axis a family is joined, 0 if along several, or if a split makes it or the model
+    returns it.
+    """
+    axes: set[int | None] = set()
+    for name in names:
+        maker = prepared.producer(name)
+        if maker is not None and maker.is_op("SplitToSequence"):
+            return 0
+        for node, graph in prepared.readers[name]:
+            if node is None and graph is prepared.model.graph:
+                return 0
+            if node is not None and node.is_op("ConcatFromSequence"):
+                is_stack = bool(node.attribute("new_axis", 0))
+                rank = prepared.type(name).rank
+                axes.add(None if is_stack else axis_from_front(node.attribute("axis", 0), rank))
+    return axes.pop() or 0 if len(axes) == 1 else 0
 
 
 def _repeated(graph: Graph) -> set[str]:
