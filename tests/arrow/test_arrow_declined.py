@@ -91,6 +91,16 @@ def test_views_of_more_than_their_offsets_count():
         assert made.to_pylist() == [[0, 0], [0, 0, 0]]
 
 
+@pytest.mark.parametrize("kind", [pa.list_, *VIEWS[:1]])
+def test_no_more_items_than_offsets_count(monkeypatch, kind):
+    monkeypatch.setattr("seqcore._arrow.layouts._MOST", 10)
+    for lengths in ([5, 5], [8, 1], [8, 1, 1], [5, 6], [2] * 6):
+        seq = TensorSequence([filled("int8", length) for length in lengths])
+        made = asked(seq, kind(pa.int8()))
+        assert made.type == (kind if sum(lengths) <= 10 else pa.large_list)(pa.int8())
+        assert_holds_same(made, list(seq))
+
+
 def test_not_null_items():
     """Never a crash; and what says that it has no nulls has none."""
     kind = pa.list_(pa.field("item", pa.int32(), nullable=False))
