@@ -189,6 +189,9 @@ ITEM_REQUESTS = {
     "string by position": pa.dictionary(pa.int8(), pa.string()),
     "runs": pa.run_end_encoded(pa.int16(), pa.int8()),
     "bytes": pa.binary(),
+    "views of strings": pa.string_view(),
+    "nothing": pa.null(),
+    "dates": pa.date32(),
 }
 if hasattr(pa, "bool8"):
     ITEM_REQUESTS |= {"bool8": pa.bool8(), "id": pa.uuid()}

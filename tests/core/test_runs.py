@@ -1,4 +1,4 @@
-"""Sequences begin as runs of every kind, and are edited until they are slots: scripts of hardening/fuzz/edits.py."""
+"""Runs of every kind: read in each way, and edited by scripts of hardening/fuzz until they are slots."""
 
 import numpy as np
 import pytest

@@ -7,11 +7,11 @@ import operator
 import pickle
 import tempfile
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 from hardening.fuzz.pairs import LONGEST, STEPS, Meddler, Named, Pairs, step
 from hardening.fuzz.tape import bits, raised
-from seqcore.core.fields import FORMATS
 from seqcore.core.maps import chained
 from support.runs import KINDS, Numbers, pa, read_in_each_way
 from support.strategies import NAMES, laid_out
@@ -27,9 +27,14 @@ from seqcore import (
     sequence_length,
     split_to_sequence,
 )
+from seqcore.core.fields import FORMATS
 
 MOST_ITERATORS = 4
 RUNS_OF = "int32"  # the type of what is in `support/runs.py`
+VIEWS = [
+    *(lambda a: a, lambda a: a.T, lambda a: a[..., None], lambda a: a[None][:0]),
+    *(lambda a: a.reshape(-1)[1:], lambda a: a.reshape(-1)[::-1], lambda a: a.reshape(-1)[:-1]),
+]
 NUMBERS = [0, 1, 2, 3, -1, 1 << 62, (1 << 63) - 1, -(1 << 63)]
 
 
@@ -139,6 +144,22 @@ class Script(Pairs):
         assert raised(ValueError, seq.remove, array) == (place is None)
         if place is not None:
             del model[place]
+
+    @step
+    def append_of_its_own(self):
+        """An element again, a view of it, or its rows."""
+        seq, model = self.pair()
+        if not 0 < len(model) < LONGEST - 10:
+            return
+        at, keepdims = self.tape.below(len(model)), self.tape.below(2)
+        if model[at].ndim and len(model[at]) < 10 and self.tape.chance(3):
+            seq += split_to_sequence(seq[at], keepdims=keepdims)
+            views = [model[at][i : i + 1] if keepdims else model[at][i, ...] for i in range(len(model[at]))]
+        else:
+            view = self.tape.pick(VIEWS)
+            seq.append(view(seq[at]))
+            views = [view(model[at])]
+        model += [one.copy() for one in views] if self.name == "string" else views
 
     @step
     def clear(self):
@@ -332,6 +353,7 @@ class Script(Pairs):
         again = pickle.loads(pickle.dumps(loaded))
         again._check()
         assert [bits(one) for one in again] == [bits(one) for one in model]
+        assert len(pickle.dumps(loaded)) < 2_000 + 40 * len(model)
         self.add(loaded, [one.copy() for one in model])
 
     def selection(self, model):
@@ -597,7 +619,8 @@ def equal(a, b):
 
 
 def run(data):
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    # No file has to outlive the script.
+    with patch("os.fsync"), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         Script(data, folder).run()
 
 
