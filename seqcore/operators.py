@@ -239,7 +239,7 @@ def sequence_insert(seq: Tensors, tensor: Any, position: Position | None = None)
     >>> sequence_insert([[1], [3]], [2], 1)
     <TensorSequence of 3 int64 tensors: (1,) (1,) (1,)>
     """
-    if not isinstance(seq, TensorSequence) and isinstance(seq, list | tuple) and _is_empty(seq):
+    if isinstance(seq, list | tuple) and _is_empty(seq):
         tensor = as_tensor(tensor)
         result = TensorSequence(dtype=tensor.dtype)
     else:

@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 from support.arrow_values import storage_of  # noqa: E402
 from support.c_data import Array, Schema, decode, release, take  # noqa: E402
 from support.c_producers import Node, capsule_of  # noqa: E402
-from test_arrow_requested import address, asked, assert_holds_same  # noqa: E402
+from test_arrow_requested import VIEWS, address, asked, assert_holds_same  # noqa: E402
 
 OTHERS = [
     *(
@@ -78,6 +78,27 @@ def test_offsets_that_do_not_fit():
     made = pa.array(seq[1:], kind)
     assert made.type == kind
     assert made.to_pylist() == [[0] * 5]
+
+
+@pytest.mark.skipif(not VIEWS, reason="this pyarrow has no list views")
+def test_views_of_more_than_their_offsets_count():
+    """The chosen elements are few, but views refer to the whole array."""
+    values = np.zeros(2**31 + 8, "int8")  # never written to: it takes no memory
+    for longest, kind in ((2**31 - 1, pa.list_view(pa.int8())), (2**31, pa.large_list(pa.int8()))):
+        seq = TensorSequence.from_offsets(values[:longest], [0, 3, longest - 2, longest])[[2, 0]]
+        made = asked(seq, pa.list_view(pa.int8()))
+        assert made.type == kind
+        assert made.to_pylist() == [[0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", [pa.list_, *VIEWS[:1]])
+def test_no_more_items_than_offsets_count(monkeypatch, kind):
+    monkeypatch.setattr("seqcore._arrow.layouts._MOST", 10)
+    for lengths in ([5, 5], [8, 1], [8, 1, 1], [5, 6], [2] * 6):
+        seq = TensorSequence([filled("int8", length) for length in lengths])
+        made = asked(seq, kind(pa.int8()))
+        assert made.type == (kind if sum(lengths) <= 10 else pa.large_list)(pa.int8())
+        assert_holds_same(made, list(seq))
 
 
 def test_not_null_items():

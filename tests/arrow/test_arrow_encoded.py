@@ -105,14 +105,6 @@ def test_lists_of_one_size_over_nothing():
     assert made.to_pylist() == [[[], [], []]] * 2
 
 
-@pytest.mark.parametrize("asked", [pa.binary(), pa.null(), pa.date32(), pa.string_view(), pa.decimal128(3)])
-def test_empty_bools_are_of_no_other_type(asked):
-    made = pa.Array._import_from_c_capsule(
-        *TensorSequence(dtype=bool).__arrow_c_array__(asked.__arrow_c_schema__())
-    )
-    assert made.type == pa.large_list(pa.bool_())
-
-
 @pytest.mark.thread_unsafe
 def test_no_more_is_read_than_the_strings_that_are_wanted(monkeypatch):
     read, buffer = [], Chunk.buffer

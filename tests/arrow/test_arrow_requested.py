@@ -179,3 +179,36 @@ def test_lists_of_text(lists, kind):
 def test_positions_in_words_are_not_numbers():
     """A dictionary has the format of its positions."""
     declined(TensorSequence([filled("int8", 3)]), pa.list_(pa.dictionary(pa.int8(), pa.string())))
+
+
+ITEM_REQUESTS = {
+    "int8": pa.int8(),
+    "bool": pa.bool_(),
+    "string": pa.string(),
+    "large string": pa.large_string(),
+    "string by position": pa.dictionary(pa.int8(), pa.string()),
+    "runs": pa.run_end_encoded(pa.int16(), pa.int8()),
+    "bytes": pa.binary(),
+    "views of strings": pa.string_view(),
+    "nothing": pa.null(),
+    "dates": pa.date32(),
+}
+if hasattr(pa, "bool8"):
+    ITEM_REQUESTS |= {"bool8": pa.bool8(), "id": pa.uuid()}
+
+
+@pytest.mark.parametrize("name", ["int8", "bool", "string"])
+def test_without_elements_any_nesting_of_the_items_is_honored(name):
+    seq = TensorSequence(dtype=name)
+    around = [pa.list_, pa.large_list, *VIEWS, lambda kind: pa.list_(kind, 2), lambda kind: pa.list_(kind, 0)]
+    for item, kind in ITEM_REQUESTS.items():
+        kinds = [kind, *(one(kind) for one in around), pa.list_(pa.list_(kind, 2))]
+        if item in ("int8", "bool"):
+            kinds.append(pa.fixed_shape_tensor(kind, (2, 3)))
+        for one in kinds:
+            is_of = item == name or (name, item) in (("bool", "bool8"), ("string", "large string"))
+            made = asked(seq, one)
+            assert made.type == (one if is_of else pa.array(seq).type)
+            assert not len(made)
+        for other in (pa.struct([("a", kind)]), pa.map_(pa.string(), kind)):
+            declined(seq, other)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from seqcore.core.maps import chained
 from support.counting import done, rows, slots, tensor
+from support.runs import read_in_each_way
 from support.strategies import assert_holds
-from test_runs import read_in_each_way
 
 import seqcore as sq
 from seqcore import TensorSequence

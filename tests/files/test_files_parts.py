@@ -90,6 +90,13 @@ def test_errors_of_tensors_name_the_part(path):
         sq.save(path, iter([np.zeros(3), Unreadable()]))
 
 
+def test_errors_name_the_part_however_it_is_given(path):
+    mixed = TensorSequence([[1], [[2]]])
+    for given in (mixed, list(mixed), [mixed], sq.Columns({"a": mixed})):
+        with pytest.raises(ValueError, match=r"^part 0: (column 'a': )?.*element 1 .*shape \(1, 1\)"):
+            sq.save(path, given)
+
+
 def test_errors_of_writing_name_the_path_alone(tmp_path):
     missing = tmp_path / "none" / "some.arrow"
     with pytest.raises(FileNotFoundError) as caught:

@@ -142,9 +142,14 @@ class TestTheExecutorsOwnFailures:
                     future.set_running_or_notify_cancel()
                 return future
 
-        with pytest.raises(RuntimeError, match=r"elements 0 to 1\b.*cancelled") as caught:
-            within(2, lambda: sq.sequence_map(bodies.double, numbers(9), executor=Cancelling(), chunksize=2))
-        assert isinstance(caught.value.__cause__, CancelledError)
+        for size, named in ((1, "element 0"), (2, "elements 0 to 1"), (9, "elements 0 to 8")):
+
+            def run(size=size):
+                return sq.sequence_map(bodies.double, numbers(9), executor=Cancelling(), chunksize=size)
+
+            with pytest.raises(RuntimeError, match=rf"{named}\b(?! to).*cancelled") as caught:
+                within(2, run)
+            assert isinstance(caught.value.__cause__, CancelledError)
 
     @pytest.mark.parametrize("value", [None, 3, [], "chunk"])
     def test_what_is_no_chunk(self, value):

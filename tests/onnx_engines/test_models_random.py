@@ -82,11 +82,16 @@ def assert_agreement(judge, feeds):
         found = judge.findings(feed, n)
         assert not found, f"{feed}\n" + "\n".join(": ".join(one) for one in found)
         yield isinstance(judge.expected, str)
+    assert not judge.refusals()
 
 
 @pytest.mark.mostly_slow(4)
 @pytest.mark.parametrize("is_rewritten", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    # Lists that are left go through Identity nodes, which take none in the opset of the portable model.
+    [pytest.param(kind, marks=[pytest.mark.may_be_refused] * (kind == "wild")) for kind in KINDS],
+)
 def test_all_ways_agree(kind, is_rewritten):
     failing = []
 

@@ -30,6 +30,18 @@ def depth(graph):
     return max(inner, default=0)
 
 
+def known_shapes_left(made):
+    """Nodes that read shapes which are constants."""
+    graph = onnx.shape_inference.infer_shapes(made).graph
+    known = {
+        value.name
+        for value in (*graph.input, *graph.value_info)
+        if value.type.tensor_type.HasField("shape")
+        and all(dim.HasField("dim_value") for dim in value.type.tensor_type.shape.dim)
+    }
+    return [node.name for node in graph.node if node.op_type in ("Shape", "Size") and node.input[0] in known]
+
+
 def as_tensors(values, names):
     """Values as a model without sequences has them."""
     made = {}
@@ -67,6 +79,7 @@ def test_exported(name):
         tensors = as_tensors(feed, names)
         shapes = {key: value.shape for key, value in tensors.items()}
         fixed = lower(one.path, ragged_io=True, target="portable", shapes=shapes, unroll=8)
+        assert known_shapes_left(fixed) == []
         for made in (portable, fixed):
             onnx.checker.check_model(made, full_check=True)
             try:
@@ -235,6 +248,15 @@ def test_bad_arguments(options, error, text):
         }""")
     with pytest.raises(error, match=text):
         lower(given, **options)
+
+
+@pytest.mark.parametrize("options", [{"shapes": {"x": (3, 4)}}, {"unroll": 4}])
+def test_models_of_old_operators_have_no_fixed_shapes(options):
+    old = while_loop()
+    old.opset_import[0].version = 13
+    with pytest.raises(ValueError, match="shapes and unroll need opset 14 or later: the model has 13"):
+        lower(old, **options)
+    assert lower(old) == old
 
 
 def test_a_model_that_gets_too_large(monkeypatch):

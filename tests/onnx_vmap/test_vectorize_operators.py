@@ -136,9 +136,16 @@ def is_valid(model):
     return True
 
 
+def one_by_day_of_each_rule():
+    seen = set()
+    for name in WITH_RULE:
+        rule = record._RECORDS[name].batch_rule
+        yield pytest.param(name, marks=[pytest.mark.at_night] * (rule in seen))
+        seen.add(rule)
+
+
 @pytest.mark.mostly_slow(7)
-@pytest.mark.mostly_at_night(2)
-@pytest.mark.parametrize("op_type", WITH_RULE)
+@pytest.mark.parametrize("op_type", [*one_by_day_of_each_rule()])
 def test_at_once_as_one_by_one(op_type):
     at_once = tried = 0
     for seed in seeds(24 if op_type in PRODUCTS else 6, 40):

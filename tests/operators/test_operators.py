@@ -55,6 +55,17 @@ def test_strings_are_copied_in():
     assert [seq[0].flat[0] for seq in sequences] == ["a"] * 3
 
 
+def test_any_type_goes_into_an_empty_list():
+    for tensor in (True, 3, 1.5, "word", [[1, 2]], np.float16([1])):
+        for position in (None, 0, np.array([0])):
+            for nothing in ([], ()):
+                assert sq.sequence_insert(nothing, tensor, position) == sq.TensorSequence([tensor])
+    with pytest.raises(IndexError, match="position 1 "):
+        sq.sequence_insert([], 3, 1)
+    with pytest.raises(TypeError, match="int8"):
+        sq.sequence_insert(sq.sequence_empty("int8"), np.zeros(1))
+
+
 MAKERS = pytest.mark.parametrize(
     "make", [sq.sequence_construct, sq.split_to_sequence, lambda tensor: sq.sequence_insert([tensor], tensor)]
 )

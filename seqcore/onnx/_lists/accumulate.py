@@ -460,11 +460,10 @@ class _Iteration:
             return self._zeros_like()
         first, last = ([j - 1], [j]) if at_front else ([-j], [AFTER_ALL])
         there = nodes.slice(self.start_rows(), nodes.constant(first), nodes.constant(last), 0)
-        if start.least < j:
-            # A missing element is not read, but the tensor needs a row.
-            spare = nodes.unsqueeze(self._zeros_like(), 0)
-            parts = [there, spare] if at_front else [*[spare] * j, there]
-            there = nodes.op("Concat", *parts, axis=0)
+        # A missing element is not read, but the tensor needs a row.
+        spare = nodes.unsqueeze(self._zeros_like(), 0)
+        parts = [there, spare] if at_front else [*[spare] * j, there]
+        there = nodes.op("Concat", *parts, axis=0)
         return nodes.op("Gather", there, nodes.constant(0 if at_front else -j), axis=0)
 
     def output(self, value: str) -> str:

@@ -1,32 +1,49 @@
 """Scripts of edits on sequences, each beside a list of arrays; every step is compared."""
 
+import contextlib
 import copy
 import itertools
 import operator
 import pickle
+import tempfile
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 from hardening.fuzz.pairs import LONGEST, STEPS, Meddler, Named, Pairs, step
 from hardening.fuzz.tape import bits, raised
+from seqcore.core.maps import chained
+from support.runs import KINDS, Numbers, pa, read_in_each_way
 from support.strategies import NAMES, laid_out
 
 from seqcore import (
     TensorSequence,
     concat_from_sequence,
+    load,
+    save,
     sequence_at,
     sequence_erase,
     sequence_insert,
     sequence_length,
     split_to_sequence,
 )
+from seqcore.core.fields import FORMATS
 
 MOST_ITERATORS = 4
+RUNS_OF = "int32"  # the type of what is in `support/runs.py`
+VIEWS = [
+    *(lambda a: a, lambda a: a.T, lambda a: a[..., None], lambda a: a[None][:0]),
+    *(lambda a: a.reshape(-1)[1:], lambda a: a.reshape(-1)[::-1], lambda a: a.reshape(-1)[:-1]),
+]
 NUMBERS = [0, 1, 2, 3, -1, 1 << 62, (1 << 63) - 1, -(1 << 63)]
 
 
 class Script(Pairs):
-    """The steps of a script."""
+    """The steps of a script, which may write files into a folder."""
+
+    def __init__(self, data, folder):
+        super().__init__(data)
+        self.folder, self.numbers = folder, Numbers()
 
     # --- edits ---
 
@@ -129,6 +146,22 @@ class Script(Pairs):
             del model[place]
 
     @step
+    def append_of_its_own(self):
+        """An element again, a view of it, or its rows."""
+        seq, model = self.pair()
+        if not 0 < len(model) < LONGEST - 10:
+            return
+        at, keepdims = self.tape.below(len(model)), self.tape.below(2)
+        if model[at].ndim and len(model[at]) < 10 and self.tape.chance(3):
+            seq += split_to_sequence(seq[at], keepdims=keepdims)
+            views = [model[at][i : i + 1] if keepdims else model[at][i, ...] for i in range(len(model[at]))]
+        else:
+            view = self.tape.pick(VIEWS)
+            seq.append(view(seq[at]))
+            views = [view(model[at])]
+        model += [one.copy() for one in views] if self.name == "string" else views
+
+    @step
     def clear(self):
         seq, model = self.pair()
         if self.tape.chance(3):
@@ -226,10 +259,11 @@ class Script(Pairs):
                 at = self.tape.below(len(part))
                 if isinstance(part[at], int):
                     part = (*part[:at], self.tape.between(-2, 2), *part[at + 1 :])
-                elif at > 1:
+                elif isinstance(part[at], np.ndarray):
                     numbers = part[at].copy()
                     if numbers.size:
-                        numbers.flat[self.tape.below(numbers.size)] = self.tape.pick(NUMBERS)
+                        wrong = np.int64(self.tape.pick(NUMBERS)).astype(numbers.dtype)
+                        numbers.flat[self.tape.below(numbers.size)] = wrong
                     part = (*part[:at], numbers, *part[at + 1 :])
                 parts[i] = part
         if isinstance(order, tuple) and order and isinstance(order[0], tuple) and self.tape.chance(2):
@@ -244,7 +278,8 @@ class Script(Pairs):
         failed = raised((ValueError, IndexError), lambda: made.append(restore(kind, name, parts, order)))
         if not failed:
             made[0]._check()
-            assert [bits(one)[1] for one in made[0]] == made[0].shapes
+            with contextlib.suppress(ValueError):  # numbers of files are checked where they are used
+                assert [one.shape for one in made[0]] == made[0].shapes
 
     @step
     def ragged(self):
@@ -272,6 +307,54 @@ class Script(Pairs):
             seq = TensorSequence.from_lengths(array, lengths)[order]
             model = [model[i] for i in order]
         self.add(seq, model)
+
+    @step
+    def table(self):
+        """A table of any kind. Its numbers are new, so that an element in a wrong place is seen."""
+        if self.name == RUNS_OF:
+            make = self.tape.pick([*KINDS.values()])
+            self.add(*make(self.numbers, [self.tape.below(5) for _ in range(self.tape.between(1, 20))]))
+
+    @step
+    def read(self):
+        seq, model = self.pair()
+        if self.name == RUNS_OF:
+            read_in_each_way(seq, model)
+
+    @step
+    def chain(self):
+        (seq, model), (seq2, model2) = self.pair(), self.pair()
+        if 2 * len(model) + len(model2) <= LONGEST:
+            self.add(chained([seq, seq2[::-1], seq]), model + model2[::-1] + model)
+
+    @step
+    def edit_many(self):
+        """One after the other, more of them than runs stand."""
+        seq, model = self.pair()
+        at, way = self.tape.byte(), self.tape.below(3)
+        for i in range(self.tape.below(70)):
+            place = (at + 7 * i) % (len(model) + 1)
+            where = slice(place, place + (way > 0))  # of an element, but for an insertion
+            array, shown = self.tensor()
+            if way == 2 or len(model) < LONGEST:
+                seq[where], model[where] = ([], []) if way == 2 else ([array], [shown])
+
+    @step
+    def through_files(self):
+        """Parts of a sequence come from one file or two, and again from a pickle."""
+        seq, model = self.pair()
+        if pa is None or seq.dtype not in FORMATS or len({one.ndim for one in model}) != 1:
+            return
+        number, at = self.numbers.array(1).item(), self.tape.below(len(model) + 1)
+        paths = [f"{self.folder}/{number}-{k}.arrow" for k in range(2)]
+        save(paths[0], (seq[:at][i : i + 3] for i in range(0, at, 3)) if at else seq[:0])
+        save(paths[1], seq[at:])
+        loaded = load(paths)
+        again = pickle.loads(pickle.dumps(loaded))
+        again._check()
+        assert [bits(one) for one in again] == [bits(one) for one in model]
+        assert len(pickle.dumps(loaded)) < 2_000 + 40 * len(model)
+        self.add(loaded, [one.copy() for one in model])
 
     def selection(self, model):
         """Positions, and the indices or the mask that select them, in one of the forms that they have."""
@@ -536,7 +619,9 @@ def equal(a, b):
 
 
 def run(data):
-    Script(data).run()
+    # No file has to outlive the script.
+    with patch("os.fsync"), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        Script(data, folder).run()
 
 
 def seeds():
@@ -551,6 +636,11 @@ def seeds():
 
 def do(name, *answers):
     return bytes([[one.__name__ for one in STEPS].index(name), *answers])
+
+
+def beginning_with(tables):
+    """The bytes of a script that begins with tables, each of which is a few bytes."""
+    return bytes([NAMES.index(RUNS_OF), 0]) + b"".join(do("table", *one) for one in tables)
 
 
 # Inputs that once found a fault, with what it was.

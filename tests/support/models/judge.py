@@ -234,6 +234,12 @@ class Judge:
                 found += self.compared("evaluator", got, expected, n)
         return found
 
+    def refusals(self):
+        """What onnxruntime refuses of the session's models, though it takes the given one."""
+        engines = None if isinstance(self.given, str) else self.session._engines
+        tiers = [] if engines is None else engines.compiled.tiers
+        return [tier.declined for tier in tiers if "onnxruntime refuses" in tier.declined]
+
     def packed_findings(self, name, changed, running, feed, expected, may_fail, n):
         """The same of a model whose sequences go in and out as tensors; only "ragged_io" has checks."""
         inputs, outputs = ([one.name for one in part] for part in (changed.graph.input, changed.graph.output))
