@@ -90,7 +90,7 @@ def assert_agreement(judge, feeds):
 @pytest.mark.parametrize(
     "kind",
     # Lists that are left go through Identity nodes, which take none in the opset of the portable model.
-    [pytest.param(kind, marks=[pytest.mark.may_be_refused] * (kind == "wild")) for kind in KINDS],
+    KINDS,
 )
 def test_all_ways_agree(kind, is_rewritten):
     failing = []

@@ -39,7 +39,7 @@ class Run:
         As a session gets them.
     checked : dict or None
         The feed with its tensors as onnxruntime takes them; sequences are lists or `TensorSequence`. None
-        where the feed is no mapping, or a name in it isn't an input's.
+        where the feed isn't a mapping, or a name in it isn't that of an input.
     longest : int
         The number of elements of the longest sequence in it.
     axes : tuple of (str, int)

@@ -96,8 +96,9 @@ def _takes_types(schema: onnx.defs.OpSchema, node: Node, prepared: Prepared) -> 
         for k, name in enumerate(names):
             one = formal[min(k, len(formal) - 1)]
             number = prepared.element_number(name)
-            if name and prepared.is_tensor(name) and number:
+            if name and number and (prepared.is_tensor(name) or prepared.is_sequence(name)):
                 text = f"tensor({TensorProto.DataType.Name(number).lower()})"
+                text = f"seq({text})" if prepared.is_sequence(name) else text
                 if text not in allowed.get(one.type_str, [one.type_str]):
                     return False
     return True
