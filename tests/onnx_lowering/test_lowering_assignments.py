@@ -49,6 +49,9 @@ ANYWHERE = {
         f"w = SequenceAt (s, zero) o = Reshape (two, ones) v, f = TopK (w, o) p = Gather (f, one) {OWN}",
         "p",
     ),
+    "in a range": (f"r = Range (zero, two, one) o = Mod (i, two) p = Gather (r, o) {OWN}", "p"),
+    "in a range from below": (f"j = Neg (one) r = Range (j, two, one) p = Gather (r, zero) {OWN}", "p"),
+    "in a range to below": (f"j = Neg (two) r = Range (zero, j, j) p = Gather (r, zero) {OWN}", "p"),
     "at its length - 1": (f"m0 = SequenceLength (s) p = Sub (m0, one) {OWN}", "p"),
     "at its length - 2": (f"m0 = SequenceLength (s) p = Sub (m0, two) {OWN}", "p"),
     "from the back": (f"j = Neg (i) p = Sub (j, one) {OWN}", "p"),
@@ -60,6 +63,8 @@ FROM_THE_BACK = {
     "at its length - 2",
     "from the back",
     "from the back by a remainder",
+    "in a range from below",
+    "in a range to below",
 }
 
 

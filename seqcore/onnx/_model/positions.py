@@ -49,6 +49,8 @@ def is_never_negative(prepared: Prepared, name: str) -> bool:
         return is_never_negative(prepared, node.inputs[not node.attribute("fmod", 0)])
     if node.is_op(*_LIKE_FIRST):
         return is_never_negative(prepared, node.inputs[0])
+    if node.is_op("Range"):  # from a start, by steps
+        return all(is_never_negative(prepared, one) for one in node.inputs[::2])
     if node.is_op("Max"):  # of these one is enough
         return any(is_never_negative(prepared, one) for one in node.inputs)
     return node.is_op(*_LIKE_ALL) and all(is_never_negative(prepared, one) for one in node.inputs)
