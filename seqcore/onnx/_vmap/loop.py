@@ -200,8 +200,12 @@ class VectorizedLoop:
         padded = [name for entry in body.padded for name in entry]
         at_once.move_to(before, [*body.guards, *padded, *body.equal.values()])
         conditions = list(dict.fromkeys(body.guards))
+        one = before.constant(1)
+        larger = {entry[:2] for entry in body.padded if entry[2] != one}
         for entry in dict.fromkeys(body.padded):
-            conditions += fits_padded(before, entry, trips, body, self._is_portable and bool(self._ragged))
+            if entry[2] != one or entry[:2] not in larger:
+                is_list_packed = self._is_portable and bool(self._ragged)
+                conditions += fits_padded(before, entry, trips, body, is_list_packed)
         if body.may_fail_empty and not is_filled:
             conditions.append(before.op("Greater", trips, before.constant(0)))
         while len(conditions) > 1:
