@@ -19,7 +19,7 @@ from seqcore.onnx._model.load import parse, place_of
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.repair import name_outputs
-from seqcore.onnx._model.types import TENSOR, from_type_proto, to_type_proto
+from seqcore.onnx._model.types import SEQUENCE, TENSOR, from_type_proto, to_type_proto
 from seqcore.onnx._model.weights import without_fields, without_weights
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._runtimes.sessions import refusal_of
@@ -314,14 +314,17 @@ def _correct_outputs(lowered: Prepared, before: Prepared) -> None:
     """Declare of outputs what is known, where the given model declares more, something else, or nothing.
 
     PyTorch declares the lengths of its example: onnxruntime only warns, onnx's full check fails, and IREE
-    returns tensors of these lengths. Other runtimes want a shape. Names of lengths stay. More may be known
-    of sequences than of the tensors in their places, so `before` is asked too.
+    returns tensors of these lengths. In a list, onnxruntime believes them as soon as it knows all of them.
+    Other runtimes want a shape. Names of lengths stay. More may be known of sequences than of the tensors in
+    their places, so `before` is asked too.
     """
     declared = lowered.model.graph.declared
     for name in lowered.model.graph.outputs:
         type_ = lowered.type(name)
         said = from_type_proto(declared[name]).shape if name in declared else None
         known = type_.shape
+        if type_.kind == SEQUENCE and said is not None and known != said:
+            declared[name] = to_type_proto(type_, with_shape=True)
         if type_.kind != TENSOR or known is None:
             continue
         if len(told := before.shape(name) or ()) == len(known):

@@ -7,9 +7,9 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from support.models.lowering import left_in, session  # noqa: E402
-from support.models.sessions import model  # noqa: E402
+from support.models.sessions import AGAIN, model  # noqa: E402
 
-from seqcore.onnx import lower, lowering  # noqa: E402
+from seqcore.onnx import InferenceSession, lower, lowering  # noqa: E402
 from seqcore.onnx.lowering import lower_with_report  # noqa: E402
 
 # CenterCropPad is a function, and onnxruntime (1.32) makes an invalid model of one in the body of a map.
@@ -51,6 +51,35 @@ def test_outputs_that_are_declared_wrongly(declared):
         assert result.graph.output == given.graph.output
     (y,) = session(result).run(None, {"x": np.ones((3, 4), np.float32), "z": np.zeros(4, np.float32)})
     assert y.shape == (4, 4)
+
+
+@pytest.mark.parametrize("declared", ["float[1, M]", "float[1, 3]", "float[A]", "float"])
+def test_output_lists_that_are_declared_wrongly(declared):
+    """onnxruntime makes room for an element whose lengths are all known, from wherever."""
+    given = model(f"""
+        f (float[N, 3] x, int64[K] ends, bool all) => (seq({declared}) s, float[A, B] y)
+        <int64 zero = {{0}}, int64[1] first = {{0}}> {{
+            n = Size (ends)
+            none = SequenceEmpty ()
+            t = Loop (n, "", none) <body = b (int64 i, bool c, seq(float[]) l) => (bool c, seq(float[]) m) {{
+                end = Gather (ends, i) stop = Unsqueeze (end, first)
+                part = Slice (x, first, stop)
+                m = SequenceInsert (l, part)
+            }}>
+            s = If (all) <then_branch = f () => (seq(float[]) u) {{ u = Identity (t) }},
+                          else_branch = g () => (seq(float[]) v) {{ v = SequenceErase (t) }}>
+            e = If (all) <then_branch = h () => (float[] p) {{ p = SequenceAt (s, zero) }},
+                          else_branch = k () => (float[] q) {{ q = Neg (x) }}>
+            y = Neg (e)
+        }}""")
+    feed = {"x": np.ones((5, 3), np.float32), "ends": np.array([2, 4]), "all": np.array(True)}
+    for one in (given, lower(given), lower(given, target="openvino")):
+        used = InferenceSession(one)
+        for _ in range(AGAIN):
+            s, y = used.run(None, feed)
+            assert ([part.shape for part in s], y.shape) == ([(2, 3), (4, 3)], (2, 3))
+        if one is not given:
+            assert len(session(one).run(None, feed)[0]) == 2
 
 
 def test_what_other_runtimes_want():
