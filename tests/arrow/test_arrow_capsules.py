@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.c_data import Array, ArrayStream, Schema, children, look, release, taken
+from support.arrow.c_data import Array, ArrayStream, Schema, children, look, release, taken
 from support.strategies import filled, laid_out
 
 from seqcore import TensorSequence

@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
-from support.c_data import (
+from support.arrow.c_data import (
     Array,
     ArrayStream,
     Chunks,

@@ -6,7 +6,7 @@ have to find the same type, and the elements.
 
 import numpy as np
 import pytest
-from support.c_data import (
+from support.arrow.c_data import (
     FORMATS,
     NULLABLE,
     Chunks,
@@ -24,7 +24,7 @@ from seqcore import TensorSequence, split_to_sequence
 
 try:
     import pyarrow as pa
-    from support.arrow_values import array_of, chunks_of, elements_of, sound, storage_of
+    from support.arrow.values import array_of, chunks_of, elements_of, sound, storage_of
 except ImportError:
     pa = None
 

@@ -10,9 +10,9 @@ from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import storage_of  # noqa: E402
-from support.c_data import Array, Schema, decode, release, take  # noqa: E402
-from support.c_producers import Node, capsule_of  # noqa: E402
+from support.arrow.c_data import Array, Schema, decode, release, take  # noqa: E402
+from support.arrow.producers import Node, capsule_of  # noqa: E402
+from support.arrow.values import storage_of  # noqa: E402
 from test_arrow_requested import VIEWS, address, asked, assert_holds_same  # noqa: E402
 
 OTHERS = [

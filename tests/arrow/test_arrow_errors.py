@@ -13,7 +13,7 @@ from seqcore import TensorSequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import with_metadata  # noqa: E402
+from support.arrow.values import with_metadata  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 DAY, NOON = datetime.date(2024, 2, 29), datetime.time(12)

@@ -4,8 +4,8 @@ import gc
 
 import numpy as np
 import pytest
-from support.c_data import FORMATS
-from support.c_producers import Node, bits, fixed_size_lists, lists, numbers
+from support.arrow.c_data import FORMATS
+from support.arrow.producers import Node, bits, fixed_size_lists, lists, numbers
 from support.strategies import address, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, concat_from_sequence

@@ -10,8 +10,8 @@ import signal
 import numpy as np
 import pytest
 from seqcore.core.arrow import read_schema
-from support.c_data import Schema, release
-from support.c_producers import Node, Stream, bits, fixed_size_lists, lists, numbers, settle
+from support.arrow.c_data import Schema, release
+from support.arrow.producers import Node, Stream, bits, fixed_size_lists, lists, numbers, settle
 from support.damaged_elements import assert_damaged
 from support.strategies import assert_holds
 

@@ -3,7 +3,7 @@
 import gc
 import threading
 
-from support.c_producers import Stream
+from support.arrow.producers import Stream
 from support.strategies import assert_holds
 from test_arrow_foreign import address, pairs, shared
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.c_data import NAMES, Array, ArrayStream, Schema
-from support.c_producers import Node, Stream, capsule_of, lists, numbers
+from support.arrow.c_data import NAMES, Array, ArrayStream, Schema
+from support.arrow.producers import Node, Stream, capsule_of, lists, numbers
 
 from seqcore import TensorSequence
 

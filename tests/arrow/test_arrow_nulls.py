@@ -7,7 +7,7 @@ from seqcore import TensorSequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import with_metadata  # noqa: E402
+from support.arrow.values import with_metadata  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 MASK = np.array([False, False, True, False])

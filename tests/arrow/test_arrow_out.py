@@ -8,7 +8,7 @@ from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import SHARED_NAMES, addresses_of, elements_of, sound  # noqa: E402
+from support.arrow.values import SHARED_NAMES, addresses_of, elements_of, sound  # noqa: E402
 
 
 def assert_same(got, expected):

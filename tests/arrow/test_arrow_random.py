@@ -16,7 +16,7 @@ from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import (  # noqa: E402
+from support.arrow.values import (  # noqa: E402
     ITEM_NAMES,
     ITEMS,
     Given,

@@ -7,7 +7,7 @@ from seqcore import TensorSequence, split_to_sequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import sound  # noqa: E402
+from support.arrow.values import sound  # noqa: E402
 
 SOURCES = {
     "split": lambda a: split_to_sequence(a, [1, 0, 2, 3]),

@@ -12,7 +12,7 @@ from seqcore import TensorSequence
 
 pa = pytest.importorskip("pyarrow")
 
-from support.arrow_values import ITEMS, SHARED_NAMES, with_metadata  # noqa: E402
+from support.arrow.values import ITEMS, SHARED_NAMES, with_metadata  # noqa: E402
 
 from_arrow = TensorSequence.from_arrow
 FIXED, VARIABLE = "arrow.fixed_shape_tensor", "arrow.variable_shape_tensor"

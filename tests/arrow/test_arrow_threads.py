@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from support.c_data import Chunks, decode, release, taken
+from support.arrow.c_data import Chunks, decode, release, taken
 from support.races import together
 from support.strategies import filled
 

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from support.c_producers import Node, lists, numbers
+from support.arrow.producers import Node, lists, numbers
 from support.damaged_elements import assert_damaged
 from support.saved import pa, write_column
 

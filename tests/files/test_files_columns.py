@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from seqcore.core.arrow import array_capsule, stream_capsule
-from support.c_producers import Node, capsule_of, numbers
+from support.arrow.producers import Node, capsule_of, numbers
 from support.random_cases import run_seed
 from support.saved import pa, write_table
 from support.strategies import assert_holds

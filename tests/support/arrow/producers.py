@@ -11,7 +11,7 @@ from ctypes import POINTER, PYFUNCTYPE, c_char_p, c_void_p, py_object
 from struct import pack
 
 import numpy as np
-from support.c_data import (
+from support.arrow.c_data import (
     FORMATS,
     INTO,
     LAST_ERROR,
