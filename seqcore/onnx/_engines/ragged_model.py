@@ -32,6 +32,7 @@ from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx._thresholds import (
     FEW,
+    LITTLE_LARGER,
     LONG,
     LONG_TO_PAD,
     MANY_TRIPS,
@@ -95,7 +96,8 @@ class RaggedModel:
             lowered = lowered.again(lowered.model)
         # A padded list isn't copied again and again, unless its elements differ much in length.
         is_linear = not self.may_be_long or any(note.is_padded for note in loops)
-        self.quick_from = LONG_TO_PAD if is_linear else LONG
+        is_little_larger = size <= LITTLE_LARGER * given_size
+        self.quick_from = LONG_TO_PAD if is_linear or is_little_larger else LONG
         if size <= MOST_LARGER * given_size:
             self.quick_from = MOST_TO_CONVERT if opened.inputs else FEW
         self._model = WholeModel(lowered, Interface(lowered), sessions)
