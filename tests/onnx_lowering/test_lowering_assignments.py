@@ -141,3 +141,16 @@ def test_two_positions(second):
 def test_a_reader_between():
     text = text_of(OWN, "i").replace("d = Identity (c)", "")
     check(text.replace("u = S", "w = SequenceLength (t) d0 = Less (w, n) d = Or (d0, c) u = S"))
+
+
+@pytest.mark.parametrize("step", ["zero", "p{}"])
+def test_a_position_at_the_end_of_a_long_chain(step):
+    """Longer than Python's stack, and with more ways through it than could be followed."""
+    names = range(3_000 if step == "zero" else 40)
+    chain = " ".join(f"p{k + 1} = Add (p{k}, {step.format(k)})" for k in names)
+    text = f"""g (float[N, 4] x, int64 p0) => (float[4] y) <int64 zero = {{0}}> {{
+        rows = SplitToSequence <keepdims = 0> (x) {chain} y = SequenceAt (rows, p{names[-1] + 1})
+    }}"""
+    model, feed = parse(text), {"x": rows(3), "p0": np.array(0)}
+    for running in (session(lower(model)), InferenceSession(model, compile="load")):
+        np.testing.assert_array_equal(running.run(None, feed)[0], rows(3)[0])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from onnx import TensorProto
-
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.prepared import Prepared
 
@@ -25,35 +23,10 @@ def position_of(prepared: Prepared, name: str) -> Position:
     return Position(name, prepared.integer(name), prepared.type(name).rank, is_from_front)
 
 
-# Operators whose integers are never negative: always, if their first input is, if all inputs are.
-_NEVER = ("Shape", "Size", "SequenceLength", "ArgMax", "ArgMin", "NonZero")
-_LIKE_FIRST = ("Gather", "Squeeze", "Unsqueeze", "Reshape", "Cast", "Identity", "Slice", "Expand", "CumSum")
-_LIKE_ALL = ("Add", "Mul", "Div", "Concat", "Min")
-
-
 def is_never_negative(prepared: Prepared, name: str) -> bool:
     """Return whether integers are known not to be negative, as lengths are."""
     constant = prepared.constant(name)
-    if constant is not None:
-        return bool((constant >= 0).all())
-    node = prepared.producer(name)
-    if node is None:
-        return name in prepared.iterations
-    if node.is_op(*_NEVER) or (node.is_op("TopK") and name == node.outputs[1]):
-        return True
-    if prepared.type(name).number not in (TensorProto.INT64, TensorProto.INT32):
-        return False  # of what isn't finite, a Cast makes any integer
-    if node.is_op("Cast") and prepared.type(name).number != TensorProto.INT64:
-        return False  # it may wrap around
-    if node.is_op("Mod"):  # the sign is the divisor's, with fmod the dividend's
-        return is_never_negative(prepared, node.inputs[not node.attribute("fmod", 0)])
-    if node.is_op(*_LIKE_FIRST):
-        return is_never_negative(prepared, node.inputs[0])
-    if node.is_op("Range"):  # from a start, by steps
-        return all(is_never_negative(prepared, one) for one in node.inputs[::2])
-    if node.is_op("Max"):  # of these one is enough
-        return any(is_never_negative(prepared, one) for one in node.inputs)
-    return node.is_op(*_LIKE_ALL) and all(is_never_negative(prepared, one) for one in node.inputs)
+    return name in prepared.never_negative if constant is None else bool((constant >= 0).all())
 
 
 def erase_before(prepared: Prepared, insert: Node) -> Node | None:

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.inference import Inferred, Memo, Numbers, infer
 from seqcore.onnx._model.record import origins_of
+from seqcore.onnx._model.signs import never_negative
 from seqcore.onnx._model.tensors import from_tensor_proto
 from seqcore.onnx._model.types import SEQUENCE, UNKNOWN, Shape, Type
 from seqcore.onnx._model.weights import Weights
@@ -86,6 +87,11 @@ class Prepared:
     def iterations(self) -> set[str]:
         """The names of the numbers of iterations, in the bodies of loops."""
         return {node.body.inputs[0] for node in self.model.graph.all_nodes() if node.is_op("Loop")}
+
+    @functools.cached_property
+    def never_negative(self) -> set[str]:
+        """The names of the computed integers that are known not to be negative."""
+        return never_negative(self.model.graph, self.iterations, self.element_number, self.constant)
 
     @functools.cached_property
     def producers(self) -> dict[str, tuple[Node, Graph]]:

@@ -334,7 +334,7 @@ class Script(Pairs):
         at, way = self.tape.byte(), self.tape.below(3)
         for i in range(self.tape.below(70)):
             place = (at + 7 * i) % (len(model) + 1)
-            where = slice(place, place + (way > 0))  # of an element, but for an insertion
+            where = slice(place, place + (way > 0))  # an element, nothing to insert there
             array, shown = self.tensor()
             if way == 2 or len(model) < LONGEST:
                 seq[where], model[where] = ([], []) if way == 2 else ([array], [shown])

@@ -71,7 +71,11 @@ def with_open_lengths(given, output):
     copied = onnx.ValueInfoProto()
     copied.CopyFrom(given)
     if copied.type.HasField("sequence_type"):  # a wrong length of an element counts for onnxruntime
-        return output
+        element, known = (one.type.sequence_type.elem_type.tensor_type for one in (copied, output))
+        element.ClearField("shape")
+        if known.HasField("shape"):
+            element.shape.CopyFrom(known.shape)
+        return copied
     dims = copied.type.tensor_type.shape.dim
     for dim, lowered_dim in zip(dims, output.type.tensor_type.shape.dim, strict=True):
         if not lowered_dim.HasField("dim_value"):
