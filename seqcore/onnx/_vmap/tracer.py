@@ -114,6 +114,8 @@ class Tracer:
         Conditions under which it does what the loop does.
     equal : dict of str to str
         Lengths → the condition that they are all the same, where that is asked for.
+    shapes_of_several : dict of str to str
+        Shapes of values of several lengths → these lengths.
     filled_ends : set of str
         Lengths behind whose ends numbers are filled in.
     repeated : list of str
@@ -140,6 +142,7 @@ class Tracer:
         self.guards: list[str] = []
         self.padded: list[tuple[str, str, str]] = []
         self.equal: dict[str, str] = {}
+        self.shapes_of_several: dict[str, str] = {}
         self.filled_ends: set[str] = set()
         self.repeated: list[str] = []
         self._of_lengths: dict[tuple[str, str], str] = {}  # what was made of lengths, in this graph
