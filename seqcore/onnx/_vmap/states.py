@@ -35,10 +35,11 @@ class States:
         self._loop, self._body, self._shapes = loop, body, shapes
         self._parts = parts_of(loop)
         self._makers = {name: node for node in loop.body.nodes for name in node.outputs}
-        self._sums: dict[str, str] = {}  # states that are running sums → these, the one after the last too
-        self._steps: dict[
-            str, tuple[str, str]
-        ] = {}  # states of integers → what is added to or taken from them
+        # States that are sums: of floats → these, the one after the last too; of integers → what is added;
+        # that count → what is added or taken.
+        self._sums: dict[str, str] = {}
+        self._rows: dict[str, str] = {}
+        self._steps: dict[str, tuple[str, str]] = {}
 
     def _source(self, name: str) -> str:
         """Return what a value is a copy of."""
@@ -106,6 +107,12 @@ class States:
             times = nodes.squeeze(times, 1) if rank else times
             return Value(self._after(state, given, times), True)
         rows = nodes.op("Neg", body.rows(addend)) if is_taken else body.rows(addend)
+        if self._shapes.types[state].number in _INTEGERS:
+            self._rows[state] = rows
+            before = nodes.op("CumSum", rows, nodes.constant(0), exclusive=1)
+            is_none = body.prepared.integer(given) == 0 and not body.rank(state)
+            return Value(before if is_none else nodes.op("Add", before, given), True)
+        # Floats are added in the order of the loop.
         terms = nodes.op("Concat", nodes.unsqueeze(given, 0), rows, axis=0)
         self._sums[state] = nodes.op("CumSum", terms, nodes.constant(0))
         return Value(nodes.slice(self._sums[state], nodes.constant([0]), nodes.constant([-1]), 0), True)
@@ -140,6 +147,9 @@ class States:
         for state, start, after in zip(self._parts.states, given, self._parts.next_states, strict=True):
             if state in body.values and not body.varies(state):
                 results.append(start)
+                continue
+            if state in self._rows:
+                results.append(nodes.op("Add", start, nodes.sum(self._rows[state])))
                 continue
             if state in self._steps:
                 times = nodes.op("Add", last, nodes.constant([1]))
