@@ -232,11 +232,18 @@ class VectorizedLoop:
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.op("Max", places, zero)
-        has_some = self._has_some()
-        body = Tracer(self._prepared, self._shapes, nodes, count, trips, self._is_portable, has_some)
-        if body.rank(self._parts.iteration):
+        if self._shapes.types[self._parts.iteration].rank:
             numbers = nodes.unsqueeze(numbers, 1)
-        body.numbers, body.values[self._parts.iteration] = numbers, Value(numbers, True)
+        body = Tracer(
+            self._prepared,
+            self._shapes,
+            nodes,
+            count,
+            (trips, numbers),
+            is_portable=self._is_portable,
+            has_some=self._has_some(),
+        )
+        body.values[self._parts.iteration] = Value(numbers, True)
         return body
 
     def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[Tracer, list[str]]:

@@ -97,8 +97,8 @@ class Tracer:
         The emitter.
     count : str
         The trip count, as a tensor of shape [1].
-    trips : str, optional
-        The trip count, as a scalar.
+    iterations : (str, str)
+        The trip count, as a scalar, and the numbers of the iterations.
     is_portable : bool, optional
         If True, other runtimes than onnxruntime run it too.
     has_some : bool, optional
@@ -108,8 +108,6 @@ class Tracer:
     ----------
     values : dict of str to Value
         Names in the body → what stands for them. Others are from outside.
-    numbers : str
-        The numbers of the iterations.
     unbound : set of str
         Zeros that the trip count is bound to, where something doesn't need the count any more.
     may_fail_empty : bool
@@ -138,14 +136,14 @@ class Tracer:
         shapes: LoopShapes,
         nodes: Nodes,
         count: str,
-        trips: str = "",
+        iterations: tuple[str, str],
         is_portable: bool = False,
         has_some: bool = False,
     ) -> None:
         self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
         self.count, self.is_portable, self.has_some = count, is_portable, has_some
         self.opset = prepared.model.opset
-        self.trips, self.numbers = trips, ""
+        self.trips, self.numbers = iterations
         self.unbound: set[str] = set()
         self.values: dict[str, Value] = {}
         self.may_fail_empty = False
