@@ -1,13 +1,9 @@
 """seqcore.onnx.lower: what becomes of a model's sequences, and that the model does what it did."""
 
 import numpy as np
+import onnx
 import pytest
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.lowering import (  # noqa: E402
+from support.models.lowering import (
     check,
     left_in,
     lowered,
@@ -19,8 +15,8 @@ from support.models.lowering import (  # noqa: E402
     session,
 )
 
-from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+from seqcore.onnx import InferenceSession, lower
+from seqcore.onnx.lowering import lower_with_report
 
 pytestmark = pytest.mark.mostly_slow(5)
 

@@ -3,10 +3,6 @@
 import ml_dtypes
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from onnx import parser
 from support.models.sessions import (
     MODELS,
