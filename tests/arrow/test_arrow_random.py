@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 from unittest.mock import patch
 
 import numpy as np
@@ -186,15 +187,15 @@ NUMBERS = {
     "float16": st.integers(-2000, 2000).map(np.float16),
     "float32": st.floats(width=32, allow_nan=False),
     "float64": st.floats(allow_nan=False),
-    "string": st.text(st.characters(codec="utf-8"), max_size=20),
+    "string": st.text(st.characters(codec="utf-8"), max_size=20) | st.just("longer than a view has room for"),
 }
 TEXTS = [getattr(pa, name) for name in ("string", "large_string", "string_view") if hasattr(pa, name)]
 
 
 def part_of(draw, array):
     """Return a slice of an Arrow array, and where it begins and ends."""
-    start = draw(st.integers(0, len(array)))
-    stop = draw(st.integers(start, len(array)))
+    start = draw(st.sampled_from([0, 0, 0, 1, 2, len(array)]))
+    stop = max(len(array) - draw(st.sampled_from([0, 0, 0, 1, 2])), start)
     return array[start:stop], start, stop
 
 
@@ -214,62 +215,73 @@ def encoded(draw, array):
     return pa.DictionaryArray.from_arrays(pa.array(codes, kind), array)
 
 
-def listed(draw, array, kind):
-    """Return lists of an array's items, and where each of them begins and ends: in order, or views in any."""
-    n = len(array)
+def masked(draw, count, nulls):
+    return draw(st.lists(st.sampled_from([False] * 5 + [nulls]), min_size=count, max_size=count))
+
+
+def lists_from(kind, bounds, array, mask):
+    """Return lists of an array's items from where to where: one behind the other, but for views."""
+    starts, sizes = [a for a, _ in bounds], [b - a for a, b in bounds]
+    if kind not in VIEWS:
+        ends = starts[:1] + [b for _, b in bounds] if bounds else [0]
+        of, width = (pa.ListArray, pa.int32()) if kind is pa.list_ else (pa.LargeListArray, pa.int64())
+        return of.from_arrays(pa.array(ends, width), array, mask=mask)
+    is_small = kind is pa.list_view
+    of, width = (pa.ListViewArray, pa.int32()) if is_small else (pa.LargeListViewArray, pa.int64())
+    return of.from_arrays(pa.array(starts, width), pa.array(sizes, width), array, mask=mask)
+
+
+def listed(draw, array, kind, nulls):
+    """Return lists of an array's items, and where each begins and ends, in order or views in any; or None."""
+    n, least = len(array), draw(st.sampled_from([1, 3, 5]))
+    places = st.integers(draw(st.sampled_from([0, min(2, n)])), n)
     if kind in VIEWS:
-        pairs = draw(st.lists(st.tuples(st.integers(0, n), st.integers(0, n)), max_size=6))
-        bounds = [(min(pair), max(pair)) for pair in pairs]
-        width = pa.int32() if kind is pa.list_view else pa.int64()
-        starts, sizes = ([f(a, b) for a, b in bounds] for f in (lambda a, b: a, lambda a, b: b - a))
-        of = pa.ListViewArray if kind is pa.list_view else pa.LargeListViewArray
-        return of.from_arrays(pa.array(starts, width), pa.array(sizes, width), array), bounds
-    ends = sorted(draw(st.lists(st.integers(0, n), min_size=1, max_size=7)))
-    of = pa.ListArray if kind is pa.list_ else pa.LargeListArray
-    return of.from_arrays(ends, array), [*itertools.pairwise(ends)]
+        bounds = draw(st.lists(st.tuples(places, places).map(sorted), min_size=least, max_size=6))
+    else:
+        bounds = [*itertools.pairwise(sorted(draw(st.lists(places, min_size=least, max_size=7))))]
+    mask = masked(draw, len(bounds), nulls)
+    lists = lists_from(kind, bounds, array, pa.array(mask) if any(mask) else None)
+    return lists, [None if is_null else one for one, is_null in zip(bounds, mask, strict=True)]
 
 
-def rowed(draw, array, width):
-    """Return an array's items as rows of one width, in fixed-size lists or in others."""
-    kind = draw(st.sampled_from(["fixed", *LISTS]))
+def rowed(draw, array, width, nulls):
+    """Return an array's items as rows of one width, in fixed-size lists or in others, and which are null."""
+    kind, starts = draw(st.sampled_from(["fixed", *LISTS])), range(0, len(array), width)
+    mask = masked(draw, len(starts), nulls)
+    given = pa.array(mask) if any(mask) else None
     if kind == "fixed":
-        return pa.FixedSizeListArray.from_arrays(array, width)
-    starts = range(0, len(array) + 1, width)
-    if kind in VIEWS:
-        of, type_ = {
-            "list_view": ("ListViewArray", pa.int32()),
-            "large_list_view": ("LargeListViewArray", pa.int64()),
-        }[kind.__name__]
-        sizes = pa.array([width] * (len(array) // width), type_)
-        return getattr(pa, of).from_arrays(pa.array(list(starts)[:-1], type_), sizes, array)
-    return (pa.ListArray if kind is pa.list_ else pa.LargeListArray).from_arrays(list(starts), array)
+        return pa.FixedSizeListArray.from_arrays(array, width, mask=given), mask
+    return lists_from(kind, [(start, start + width) for start in starts], array, given), mask
 
 
 @st.composite
 def arrow_arrays(draw, nulls=False):
     """Draw an array of any of Arrow's kinds: items, how they are encoded, their lists, and slices of each.
 
-    Return it with the elements that it stands for, each an array of objects, in which a null is None.
+    Return it with the elements that it stands for, each an array of objects; a null is None.
     """
     name = draw(st.sampled_from(list(NUMBERS)))
     widths = draw(st.sampled_from([[], [], [1], [2], [3], [2, 1], [2, 2]]))  # rows, and rows of rows
     kind = draw(st.sampled_from(TEXTS))() if name == "string" else ITEMS[name]
-    one = st.none() | NUMBERS[name] if nulls else NUMBERS[name]
-    items = encoded(draw, pa.array(draw(st.lists(one, max_size=14)), kind))
-    items, *_ = part_of(draw, items)
+    numbers = draw(st.lists(NUMBERS[name], min_size=draw(st.sampled_from([0, 6, 12])), max_size=14))
+    mask = masked(draw, len(numbers), nulls)
+    numbers = [None if is_null else one for one, is_null in zip(numbers, mask, strict=True)]
+    items, *_ = part_of(draw, encoded(draw, pa.array(numbers, kind)))
     values = np.empty(len(items), object)
     values[:] = items.to_pylist()
     for width in widths:
         items = items[: len(items) // width * width]
         values = values[: len(items)].reshape(-1, width, *values.shape[1:])
-        items, start, stop = part_of(draw, rowed(draw, items, width))
+        items, mask = rowed(draw, items, width, nulls)
+        values[np.array(mask, bool)] = None
+        items, start, stop = part_of(draw, items)
         values = values[start:stop]
     outer = draw(st.sampled_from([None, *LISTS]))
     if outer is None:  # rows alone are elements too
         return name, items, [values[k : k + 1].reshape(values.shape[1:]) for k in range(len(values))]
-    lists, bounds = listed(draw, items, outer)
+    lists, bounds = listed(draw, items, outer, nulls)
     lists, start, stop = part_of(draw, lists)
-    return name, lists, [values[a:b] for a, b in bounds[start:stop]]
+    return name, lists, [None if one is None else values[slice(*one)] for one in bounds[start:stop]]
 
 
 def assert_read(seq, name, elements):
@@ -355,27 +367,16 @@ def test_chunks_without_rows_have_the_inner_lengths_of_others(tmp_path, name, ou
 
 
 @given(arrow_arrays(nulls=True))
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(600))
 def test_nulls_are_found_where_they_are(drawn):
     """Those that an element sees are an error that names it; others, between lists, are none."""
     name, array, elements = drawn
-    seen = "|".join(str(i) for i, one in enumerate(elements) if None in one.ravel().tolist())
-    if not seen:
-        assert_read(from_arrow(array), name, elements)
-        return
-    with pytest.raises(TypeError, match=rf"element ({seen}) (has nulls|is null).*fill.*drop"):
-        from_arrow(array)
-
-
-@given(st.lists(st.none() | st.lists(st.integers(-99, 99), max_size=3), max_size=8), st.data())
-@settings(max_examples=examples(100))
-def test_lists_that_are_null(rows, data):
-    array = pa.array(rows, data.draw(st.sampled_from(LISTS))(pa.int8()))
-    array, start, stop = part_of(data.draw, array)
-    part = rows[start:stop]
-    seen = [i for i, row in enumerate(part) if row is None]
-    if not seen:
-        assert_holds(from_arrow(array), [np.array(row, "int8") for row in part])
-    else:
-        with pytest.raises(TypeError, match=rf"\b({'|'.join(map(str, seen))})\b"):
-            from_arrow(array)
+    struct = pa.StructArray.from_arrays([array], ["x"])
+    for given_array, part in ((array, elements), (struct[1:], elements[1:])):
+        seen = [i for i, one in enumerate(part) if one is None or None in one.ravel().tolist()]
+        if not seen:
+            assert_read(from_arrow(given_array), name, part)
+            continue
+        with pytest.raises(TypeError, match=r"element \d+ (has nulls|is null).*fill.*drop") as caught:
+            from_arrow(given_array)
+        assert int(re.search(r"\d+", str(caught.value))[0]) in seen
