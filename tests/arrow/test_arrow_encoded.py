@@ -83,6 +83,14 @@ def test_the_ragged_element_is_named(array, at):
         from_arrow(array)
 
 
+def test_no_number_is_rounded_for_a_type_that_is_asked_for():
+    seq = TensorSequence([np.array([2**53 + 1])])
+    asked = pa.list_(pa.float64()).__arrow_c_schema__()
+    made = pa.Array._import_from_c_capsule(*seq.__arrow_c_array__(asked))
+    assert made.type == pa.large_list(pa.int64())
+    assert made.to_pylist() == [[2**53 + 1]]
+
+
 @pytest.mark.thread_unsafe
 def test_no_more_is_read_than_the_strings_that_are_wanted(monkeypatch):
     read, buffer = [], Chunk.buffer
