@@ -29,12 +29,11 @@ def built_steps(engines):
 @pytest.mark.mostly_slow(61)
 @pytest.mark.parametrize("name", NAMES[::3])
 def test_short_runs_go_in_one(name):
-    """All of them, from the first on: no step is even built."""
+    """All of them, from the first on, as given or lowered: no step is even built."""
     engines, runs = engines_of(name, (1, 2, 4), 3)
     assert engines.whole is not None, engines.declined
     assert engines.declined == ""
-    attempts = engines.tiers[0]
-    assert (attempts.taken, attempts.failures) == (runs, 0), attempts.reason
+    assert sum(tier.taken for tier in engines.tiers[:2]) == runs, engines.tiers[0].reason
     assert not built_steps(engines)
 
 

@@ -89,9 +89,11 @@ def test_exported(name):
 
 WHILE = """
     f (float[N, 4] x, int64 k) => (float[M, 4] y, int64 last, float[L] sums)
-    <bool yes = {1}, int64 zero = {0}, int64 one = {1}, int64 most = {1000}, int64[1] front = {0}> {
+    <bool yes = {1}, int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 most = {1000},
+     int64[1] front = {0}> {
         shape = Shape (x)
         n = Gather (shape, zero)
+        end = Mul (n, two)
         start = SequenceEmpty ()
         begins = Greater (n, zero)
         at, rows, sums = Loop (TRIPS, begins, zero, start) <body = b
@@ -102,7 +104,8 @@ WHILE = """
             before = SequenceAt (s2, zero)
             s2 = SequenceConstruct (row)
             sum = ReduceSum <keepdims = 0> (before)
-            on = Less (j2, LIMIT)
+            double = Mul (j2, two)
+            on = Less (double, LIMIT)
         }>
         last = Identity (at)
         length = SequenceLength (rows)
@@ -115,7 +118,8 @@ WHILE = """
 """
 
 
-def while_loop(trips="most", limit="n"):
+def while_loop(trips="most", limit="end"):
+    """Its counter is compared doubled: without that, the number of iterations would be known."""
     # Nodes come in order.
     lines = WHILE.replace("TRIPS", trips).replace("LIMIT", limit).splitlines()
     made = next(k for k, line in enumerate(lines) if "s2 = " in line)

@@ -174,6 +174,21 @@ def test_suppression_in_openvino(openvino, tmp_path):
     assert (len(found), len(expected)) == (1, 2)
 
 
+@pytest.mark.slow
+def test_concat_behind_an_if_in_openvino(openvino, tmp_path):
+    text = """f (int64[N] x) => (int64[M] y) <int64 zero = {0}, int64 nine = {9}, int64[1] front = {0}> {
+        s = Shape (x)
+        n = Squeeze (s)
+        few = Less (n, nine)
+        made = If (few) <then_branch = t () => (int64[A] u) { u = Neg (x) },
+                         else_branch = e () => (int64[B] v) { v = Concat <axis = 0> (x, front) }>
+        ends = CumSum <exclusive = 0, reverse = 0> (made, zero)
+        y = Concat <axis = 0> (front, ends)
+    }"""
+    feeds = [{"x": np.arange(1, n)} for n in (3, 5, 2, 6)]
+    assert not all(np.array_equal(*pair) for pair in both(openvino, tmp_path / "f.onnx", text, feeds))
+
+
 @pytest.fixture(scope="module")
 def openvino():
     return pytest.importorskip("openvino").Core()

@@ -126,8 +126,8 @@ class TestWhatStays:
     def test_conditions(self):
         text = body("e = Neg(a)", "float", x="float")
         feeds = feeds_for(x="float")
-        deciding = text.replace("c2 = Identity(c)", "c2 = Less(i, k)").replace(
-            "<bool", "<int64 k = {5}, bool"
+        deciding = text.replace("c2 = Identity(c)", "j = Mul(i, k) c2 = Less(j, k)").replace(
+            "<bool", "<int64 k = {3}, bool"
         )
         check_stays(deciding, "decides in each iteration whether to go on", feeds)
         given = text.replace("Loop(n, yes", "Loop(n, go").replace("int64 n)", "int64 n, bool go)")

@@ -226,8 +226,7 @@ class _Accumulated:
         if not is_range or self.start.count != 0 or not self._joins():
             return False
         nodes = builder.before(self.node)
-        zero = nodes.fail_if(nodes.op("Less", parts.trips, nodes.constant(1)))
-        self.node.inputs[0] = nodes.op("Add", parts.trips, zero)
+        self.node.inputs[0] = nodes.at_least_one(parts.trips)
         return True
 
     def _check_shapes(self, builder, scan, last_node):

@@ -77,7 +77,9 @@ class Pieces(Representation):
 
     def prepare(self, nodes):
         if self._cut is not None:
-            self._made = nodes.split(self.tensor, self._cut, self.axis)
+            # A Split fails where the lengths don't add up.
+            is_whole = len(self._cut) == 1 and (self.total in self._cut or not nodes.builder.has_checks)
+            self._made = [self.tensor] if is_whole else nodes.split(self.tensor, self._cut, self.axis)
         self._prepare(nodes)
 
     def at(self, nodes, position, out):

@@ -11,7 +11,13 @@ from seqcore.onnx._model.graph import Model, Node, rename
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
+
+# Types of which Max makes a copy that OpenVINO leaves in.
+_COPIED = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.INT32, TensorProto.FLOAT16)
+# So many nodes may lie between an If and a Concat that joins the wrong numbers.
+_NODES_TO_CONCAT = 3
 
 
 def take_known_branches(model: Model, prepared: Prepared) -> bool:
@@ -74,16 +80,20 @@ def _takes_shape(node: Node, k: int) -> bool:
     return node.is_op("ConstantOfShape", "Concat") or (k == 1 and node.is_op("Expand", "Reshape"))
 
 
-def keep_trips_from_negative(model: Model, prepared: Prepared, builder: Builder) -> None:
-    """Let a loop with a negative trip count have no iteration: OpenVINO (2026.4) reads that as no limit.
+def keep_counts_from_negative(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Let Loops and Ranges that count to a negative number count to 0: OpenVINO (2026.4) doesn't.
 
     PyTorch exports `range(1, len(x))` as one less than the length.
     """
     for node in list(model.graph.all_nodes()):
-        if node.is_op("Loop") and node.input(0) and not is_never_negative(prepared, node.inputs[0]):
+        is_range = node.is_op("Range") and [prepared.integer(name) for name in node.inputs[::2]] == [0, 1]
+        if not is_range and not (node.is_op("Loop") and node.input(0)):
+            continue
+        k = int(is_range)
+        if not is_never_negative(prepared, node.inputs[k]):
             nodes = builder.before(node)
-            trips = node.inputs[0]
-            node.inputs[0] = nodes.op("Max", trips, nodes.constant(0))
+            zero = nodes.constant(0, dtype_of(prepared.element_number(node.inputs[k])))
+            node.inputs[k] = nodes.op("Max", node.inputs[k], zero)
     builder.apply()
 
 
@@ -134,4 +144,27 @@ def drop_axes_of_conditions(model: Model, prepared: Prepared, builder: Builder) 
         if node.is_op("If") and (prepared.type(node.inputs[0]).rank or 0) > 1:
             nodes = builder.before(node)
             node.inputs[0] = nodes.op("Reshape", node.inputs[0], nodes.constant([1]))
+    builder.apply()
+
+
+def copy_outputs_of_ifs(model: Model, prepared: Prepared, builder: Builder) -> None:
+    """Copy what an If makes where a Concat takes what is made of it: OpenVINO (2026.4) joins anything there.
+
+    y = If (c); z = CumSum (y); w = Concat (a, z)    ──▶    x = If (c); y = Max (x, x); …
+    """
+    reaches = {
+        name for node in model.graph.all_nodes() if node.is_op("Concat") for name in node.inputs if name
+    }
+    for _ in range(_NODES_TO_CONCAT):
+        reaches |= {
+            name
+            for node in model.graph.all_nodes()
+            if not node.graphs and any(made in reaches for made in node.outputs)
+            for name in node.inputs
+        }
+    for node in list(model.graph.all_nodes()):
+        for k, name in enumerate(node.outputs if node.is_op("If") else ()):
+            if name in reaches and prepared.element_number(name) in _COPIED:
+                node.outputs[k] = builder.fresh(f"{name}/if")
+                builder.after(node).op("Max", node.outputs[k], node.outputs[k], out=name)
     builder.apply()

@@ -11,10 +11,11 @@ import onnx
 from seqcore.onnx._lists.accumulate import accumulate_lists
 from seqcore.onnx._lists.replace import ALL, OUTSIDE, VIEWS, replace_lists
 from seqcore.onnx._lowering.openvino import (
+    copy_outputs_of_ifs,
     cut_stacks_of_no_iteration,
     drop_axes_of_conditions,
     give_conditions_nodes,
-    keep_trips_from_negative,
+    keep_counts_from_negative,
     make_empty_constants,
     take_known_branches,
 )
@@ -25,9 +26,10 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
+from seqcore.onnx._rewrite.counted import count_iterations
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import give_bounds_an_axis, pass_conditions_on, prune
+from seqcore.onnx._rewrite.prune import give_bounds_an_axis, prune
 from seqcore.onnx._vmap.vectorize import LoopNote, vectorize_loops
 
 
@@ -111,7 +113,7 @@ def lower_prepared(
         normal.opsets[""] = oldest_opset(normal, given, OLDEST_OPSET)
     has_changed = packs and take_known_branches(normal, given)
     has_changed |= give_bounds_an_axis(normal, given)
-    has_changed |= pass_conditions_on(normal, given)
+    has_changed |= count_iterations(normal, given)
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
     unrolled: dict[str, str] = {}
@@ -178,9 +180,10 @@ def _for_openvino(prepared: Prepared) -> Prepared:
     """Return what is known of a model that was changed for OpenVINO."""
     model = prepared.model
     builder = Builder(model)
-    keep_trips_from_negative(model, prepared, builder)
+    keep_counts_from_negative(model, prepared, builder)
     cut_stacks_of_no_iteration(model, prepared, builder)
     drop_axes_of_conditions(model, prepared, builder)
+    copy_outputs_of_ifs(model, prepared, builder)
     give_conditions_nodes(model)
     make_empty_constants(model)
     return prepared.again(model)

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from seqcore.onnx._model.graph import Model, Node, fresh_name
 from seqcore.onnx._model.positions import Position
-from seqcore.onnx._model.tensors import to_tensor_proto
+from seqcore.onnx._model.tensors import from_tensor_proto, to_tensor_proto
 
 # In older ones Reshape takes no length of 0, Identity no sequence, and axes are attributes.
 OLDEST_OPSET = 14
@@ -39,6 +39,10 @@ class Builder:
         self._before: dict[Node, list[Node]] = {}
         self._after: dict[Node, list[list[Node]]] = defaultdict(list)
         self._types: dict[str, Any] = {}
+        # Counts that are checked to be positive → the same unchecked, and the zero that is added.
+        self.positive: dict[str, tuple[str, str]] = {}
+        # Zeros that there are only after a check.
+        self.zeros: set[str] = set()
 
     def instead(self, node: Node, declares: bool = True) -> Nodes:
         """Return `Nodes` that replace a node: they have to make what it makes."""
@@ -66,6 +70,11 @@ class Builder:
             self._model.constants[name] = to_tensor_proto(array, name)
             self._constants[key] = name
         return self._constants[key]
+
+    def known_integer(self, name: str) -> int | None:
+        """Return the integer that a constant of rank 0 is, None for other values."""
+        tensor = self._model.constants.get(name)
+        return None if tensor is None or tensor.dims else int(from_tensor_proto(tensor))
 
     def fresh(self, name: str) -> str:
         """Return a name for a value: this one, or one like it."""
@@ -124,6 +133,7 @@ class Nodes:
         self.builder = builder
         self.constant = builder.constant
         self._declares = declares
+        self._unsqueezed: dict[str, tuple[str, tuple[int, ...]]] = {}  # what → of what, along which axes
         self.label = origin if isinstance(origin, str) else origin.name
 
     def apart(self) -> Nodes:
@@ -196,6 +206,10 @@ class Nodes:
         """Return the largest of some integers, a vector that is not empty."""
         return self._reduced("ReduceMax", integers, 0)
 
+    def least(self, integers: str) -> str:
+        """Return the smallest of some integers, a vector that is not empty."""
+        return self._reduced("ReduceMin", integers, 0)
+
     def product(self, integers: str, axis: int = 0) -> str:
         """Return the product of integers along an axis."""
         return self._reduced("ReduceProd", integers, axis)
@@ -210,10 +224,15 @@ class Nodes:
         return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
 
     def squeeze(self, tensor: str, *axes: int, out: str = "") -> str:
+        made = self._unsqueezed.get(tensor)
+        if made is not None and made[1] == axes and not out:
+            return made[0]
         return self.op("Squeeze", tensor, self.constant(axes), out=out)
 
     def unsqueeze(self, tensor: str, *axes: int, out: str = "") -> str:
-        return self.op("Unsqueeze", tensor, self.constant(axes), out=out)
+        made = self.op("Unsqueeze", tensor, self.constant(axes), out=out)
+        self._unsqueezed[made] = tensor, axes
+        return made
 
     def reshape(self, tensor: str, shape: str, out: str = "") -> str:
         """Return a tensor in a shape that may hold zeros."""
@@ -228,9 +247,7 @@ class Nodes:
         return self.op("Reshape", number, self.constant([1] * rank))
 
     def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
-        """Add a Split with constant lengths, and return the names of its outputs; none for one piece."""
-        if len(lengths) == 1:
-            return [tensor]
+        """Add a Split with constant lengths, and return the names of its outputs."""
         return self.ops("Split", [tensor, self.constant(lengths)], [""] * len(lengths), axis=axis)
 
     def slice(self, tensor: str, start: str, end: str, axis: int, out: str = "") -> str:
@@ -269,11 +286,20 @@ class Nodes:
         """
         return self.require_zero(self.op("Cast", bad, to=TensorProto.INT64))
 
+    def at_least_one(self, count: str) -> str:
+        """Return a scalar as it is; where it is less than 1, the model fails."""
+        zero = self.fail_if(self.op("Less", count, self.constant(1)))
+        checked = self.op("Add", count, zero)
+        self.builder.positive[checked] = count, zero
+        return checked
+
     def require_zero(self, count: str) -> str:
         """Return a number that is 0, as a scalar; where it is another, the model fails."""
         if not self.builder.has_checks:
             return self.constant(0)
-        return self.op("Gather", self.constant([0]), count, axis=0)
+        zero = self.op("Gather", self.constant([0]), count, axis=0)
+        self.builder.zeros.add(zero)
+        return zero
 
     def fail_unless_equal(self, one: str, other: str) -> str:
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))

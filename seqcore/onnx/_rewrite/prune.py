@@ -1,5 +1,5 @@
 """Tidying a normal model: what nothing reads is taken out (nodes, states of loops, outputs of branches,
-constants), and conditions of loops and bounds of Slices get the form that the passes expect.
+constants), and bounds of Slices get the form that the passes expect.
 """
 
 from __future__ import annotations
@@ -107,20 +107,4 @@ def give_bounds_an_axis(model: Model, prepared: Prepared) -> bool:
             node.inputs = [tensor, *bounds]
             has_changed = True
     builder.apply()
-    return has_changed
-
-
-def pass_conditions_on(model: Model, prepared: Prepared) -> bool:
-    """Have each Loop that always goes on until its last iteration pass its condition on.
-
-    PyTorch's `repeat_interleave` has a constant for that. Return whether there was such a Loop.
-    """
-    has_changed = False
-    for node in model.graph.all_nodes():
-        if node.is_op("Loop"):
-            parts = parts_of(node)
-            goes_on = parts.begins(prepared) and prepared.condition(parts.going_out) is True
-            if parts.trips and goes_on and not parts.passes_condition_on:
-                node.body.outputs[0] = parts.going_in
-                has_changed = True
     return has_changed

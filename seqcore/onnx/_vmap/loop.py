@@ -90,8 +90,7 @@ class VectorizedLoop:
             trips = before.squeeze(trips, 0)
         if self._joins():
             # Without an iteration they fail.
-            is_empty = before.op("Less", trips, before.constant(1))
-            trips = before.op("Add", trips, before.fail_if(is_empty))
+            trips = before.at_least_one(trips)
         return before, trips
 
     def _end(self, before: Nodes, condition: str, one: _Branch, other: _Branch | None) -> set[str]:
@@ -115,12 +114,14 @@ class VectorizedLoop:
             return self._end(before, "", (nodes, nodes.own(results)), None)
         at_once = Nodes(self._builder, self._loop)
         body, results = self._all_at_once(at_once, trips)
+        for zero in () if body.padded else sorted(body.unbound):
+            results[-1] = at_once.bound(results[-1], zero)
         if not self._builder.has_checks:
             return self._end(before, "", (at_once, results), None)
         sizes = sizes_of(self._loop, body)
         if sizes.are_large:
             raise Declined("works on large tensors, which would gain nothing")
-        is_filled = bool(self._joins()) or (self._count or 0) > 0
+        is_filled = self._has_some()
         condition, other = "", None
         if body.padded or body.guards:
             condition = self._may_go(body, before, at_once, trips, is_filled)
@@ -163,6 +164,11 @@ class VectorizedLoop:
             if reader is not None and reader.is_op("ConcatFromSequence") and place is graph
         ]
 
+    def _has_some(self) -> bool:
+        """Return whether there is an iteration: without one, a join failed before."""
+        is_checked = bool(self._joins()) or self._parts.trips in self._builder.positive
+        return (self._builder.has_checks and is_checked) or (self._count or 0) > 0
+
     def _join_flat(self, flat: str, name: str, along: int) -> None:
         """Replace joins of contiguous elements along an axis with the tensor."""
         for one, reader in self._joins():
@@ -198,7 +204,8 @@ class VectorizedLoop:
     def _may_go(self, body: Tracer, before: Nodes, at_once: Nodes, trips: str, is_filled: bool) -> str:
         """Return a condition: whether little is padded, and all is little."""
         padded = [name for entry in body.padded for name in entry]
-        at_once.move_to(before, [*body.guards, *padded, *body.equal.values()])
+        sums = [make(entry[0]) for entry in body.padded for make in (body.total, body.with_padding)]
+        at_once.move_to(before, [*body.guards, *padded, *sums, *body.equal.values()])
         conditions = list(dict.fromkeys(body.guards))
         one = before.constant(1)
         larger = {entry[:2] for entry in body.padded if entry[2] != one}
@@ -225,10 +232,11 @@ class VectorizedLoop:
             # onnxruntime makes a Slice of a Gather at a Range, through nodes that change nothing too, and
             # forgets that positions may be out of range. So it gets no Range to see.
             numbers = nodes.op("Max", places, zero)
-        body = Tracer(self._prepared, self._shapes, nodes, count, self._is_portable)
+        has_some = self._has_some()
+        body = Tracer(self._prepared, self._shapes, nodes, count, trips, self._is_portable, has_some)
         if body.rank(self._parts.iteration):
             numbers = nodes.unsqueeze(numbers, 1)
-        body.values[self._parts.iteration] = Value(numbers, True)
+        body.numbers, body.values[self._parts.iteration] = numbers, Value(numbers, True)
         return body
 
     def _all_at_once(self, nodes: Nodes, trips: str) -> tuple[Tracer, list[str]]:
@@ -413,28 +421,32 @@ def fits_padded(
     is_list_packed : bool
         If True, the loop would append to a packed list, and copy it each time.
     """
-    lengths, longest, row = entry
-    items = nodes.op("Mul", trips, longest)
-    numbers = nodes.op("Mul", items, row)
+    lengths, _, row = entry
+    known = nodes.builder.known_integer(row)
+    numbers = body.with_padding(lengths)
+    if known is None:
+        numbers = nodes.op("Mul", numbers, row)
+
+    def most(limit: int) -> str:
+        return nodes.constant(limit // (known or 1))
+
     if is_list_packed:
-        conditions = [nodes.op("Less", numbers, nodes.constant(MOST_UNPACKED + 1))]
+        limits = [most(MOST_UNPACKED)]
     else:
-        own = nodes.op("Mul", longest, row)
-        is_small = nodes.op("Less", own, nodes.constant(SMALL + 1))
-        few = nodes.op("Less", own, nodes.constant(SMALL_TO_FILL + 1))
+        own = most(SMALL_TO_FILL if lengths in body.filled_ends else SMALL)
         if lengths in body.equal:
-            is_small = nodes.op("Or", few, nodes.op("And", body.equal[lengths], is_small))
-        elif lengths in body.filled_ends:
-            is_small = few
-        most = nodes.op("Mul", nodes.sum(lengths), nodes.constant(TIMES))
-        most = nodes.op("Add", most, nodes.constant(MOST_EXTRA))
-        conditions = [
-            nodes.op("Less", numbers, nodes.constant(MOST_PADDED + 1)),
-            is_small,
-            nodes.op("Less", items, most),
-        ]
-    if body.needs_filled:
+            own = nodes.op("Where", body.equal[lengths], most(SMALL), most(SMALL_TO_FILL))
+        padded = nodes.op("Mul", body.total(lengths), nodes.constant(TIMES))
+        padded = nodes.op("Add", padded, nodes.constant(MOST_EXTRA))
+        if known is None:
+            padded = nodes.op("Mul", padded, row)
+        limits = [most(MOST_PADDED), nodes.op("Mul", trips, own), padded]
+    conditions = []
+    if body.needs_filled and body.has_some:
+        limits.append(nodes.op("Mul", nodes.least(lengths), nodes.constant(MOST_UNPACKED)))
+    elif body.needs_filled:
         empty = nodes.op("Less", lengths, nodes.constant(1))
-        nmissing = nodes.sum(nodes.op("Cast", empty, to=TensorProto.INT64))
-        conditions.append(nodes.op("Equal", nmissing, nodes.constant(0)))
-    return conditions
+        nempty = nodes.sum(nodes.op("Cast", empty, to=TensorProto.INT64))
+        conditions.append(nodes.op("Equal", nempty, nodes.constant(0)))
+    limit = nodes.op("Min", *limits) if len(limits) > 1 else limits[0]
+    return [nodes.op("LessOrEqual", numbers, limit), *conditions]

@@ -169,6 +169,8 @@ def shape(node: Node, body: Tracer) -> list[Value]:
     whole = nodes.op("Concat", lengths, many, axis=1)
     if (start, end) != (0, rank):
         whole = nodes.slice(whole, nodes.constant([start]), nodes.constant([end]), 1)
+    if not start:
+        body.shapes_of_several[node.outputs[0]] = body.lengths(node.inputs[0])
     return [Value(whole, True)]
 
 

@@ -223,6 +223,9 @@ def folded(node: Node, body: Tracer) -> list[Value]:
 
 def gather(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
+    if data in body.shapes_of_several and body.integers(node, 1) == [0]:
+        lengths = body.shapes_of_several[data]
+        return body.vary([body.nodes.unsqueeze(lengths, 1) if body.rank(indices) else lengths])
     rank = body.rank_with_axes(data)
     (axis,) = places_of(node, [node.attribute("axis", 0)], rank)
     nodes = body.nodes
@@ -230,6 +233,8 @@ def gather(node: Node, body: Tracer) -> list[Value]:
         made = body.again(node, [body.name(data), body.name(indices)], axis=axis + 1)
         return body.vary(made)
     own = body.rank(indices)
+    if not (own or axis or body.taken) and (rows := body.in_order(data, indices)):
+        return body.vary([rows])
     if not body.varies(data):
         at = body.guarded(body.name(indices), own, body.name(data), axis)
         (rows,) = body.again(node, [body.name(data), at])
@@ -327,9 +332,11 @@ def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
     zero = nodes.constant(0)
     bounds = []
     for name in node.inputs[1:3]:
-        bound = nodes.op("Cast", body.rows(name), to=TensorProto.INT64)
+        bound = body.rows(name)
         if body.rank(name):
             bound = nodes.squeeze(bound, 1)
+        if body.types[name].number != TensorProto.INT64:
+            bound = nodes.op("Cast", bound, to=TensorProto.INT64)
         if is_never_negative(body.prepared, name):
             bounds.append(nodes.op("Min", bound, total))
             continue

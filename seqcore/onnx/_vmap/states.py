@@ -1,7 +1,8 @@
 """The states of a loop whose iterations don't depend on each other: what each iteration finds in them.
 
 the same for all    s, s, s, …                  s is passed on as it is
-a running sum       s, s + x(0), …              next = s + x(i), or s + 2
+a counter           s, s + 2, s + 4, …          next = s + 2
+a running sum       s, s + x(0), …              next = s + x(i)
 one behind          s, f(0), f(1), …            next = f(i), which depends on no state that depends on it
 """
 
@@ -23,7 +24,8 @@ from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._vmap.shapes import LoopShapes
 from seqcore.onnx._vmap.tracer import Tracer, Value
 
-_SUMMED = (TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT, TensorProto.DOUBLE)
+_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
+_SUMMED = (*_INTEGERS, TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 class States:
@@ -33,7 +35,11 @@ class States:
         self._loop, self._body, self._shapes = loop, body, shapes
         self._parts = parts_of(loop)
         self._makers = {name: node for node in loop.body.nodes for name in node.outputs}
-        self._sums: dict[str, str] = {}  # states that are running sums → these, the one after the last too
+        # States that are sums: of floats → these, the one after the last too; of integers → what is added;
+        # that count → what is added or taken.
+        self._sums: dict[str, str] = {}
+        self._rows: dict[str, str] = {}
+        self._steps: dict[str, tuple[str, str]] = {}
 
     def _source(self, name: str) -> str:
         """Return what a value is a copy of."""
@@ -95,10 +101,35 @@ class States:
 
     def _summed(self, state: str, addend: str, given: str, is_taken: bool) -> Value:
         body, nodes = self._body, self._body.nodes
+        if not body.varies(addend) and self._shapes.types[state].number in _INTEGERS:
+            self._steps[state] = addend, "Sub" if is_taken else "Add"
+            times, rank = body.name(self._parts.iteration), body.rank(self._parts.iteration)
+            times = nodes.squeeze(times, 1) if rank else times
+            return Value(self._after(state, given, times), True)
         rows = nodes.op("Neg", body.rows(addend)) if is_taken else body.rows(addend)
+        if self._shapes.types[state].number in _INTEGERS:
+            self._rows[state] = rows
+            before = nodes.op("CumSum", rows, nodes.constant(0), exclusive=1)
+            is_none = body.prepared.integer(given) == 0 and not body.rank(state)
+            return Value(before if is_none else nodes.op("Add", before, given), True)
+        # Floats are added in the order of the loop.
         terms = nodes.op("Concat", nodes.unsqueeze(given, 0), rows, axis=0)
         self._sums[state] = nodes.op("CumSum", terms, nodes.constant(0))
         return Value(nodes.slice(self._sums[state], nodes.constant([0]), nodes.constant([-1]), 0), True)
+
+    def _after(self, state: str, given: str, times: str) -> str:
+        """Return a state that counts, after so many iterations: a vector of them."""
+        body, nodes = self._body, self._body.nodes
+        (addend, op_type), type_ = self._steps[state], self._shapes.types[state]
+        if type_.rank:
+            times = nodes.unsqueeze(times, *range(1, 1 + type_.rank))
+        if type_.number != TensorProto.INT64:
+            times = nodes.op("Cast", times, to=type_.number)
+        if body.prepared.integer(addend) != 1:
+            times = nodes.op("Mul", times, body.name(addend))
+        if op_type == "Add" and not type_.rank and body.prepared.integer(given) == 0:
+            return times
+        return nodes.op(op_type, given, times)
 
     def _one_behind(self, state: str, after: str, given: str) -> Value:
         body, nodes, shapes = self._body, self._body.nodes, self._shapes
@@ -116,6 +147,13 @@ class States:
         for state, start, after in zip(self._parts.states, given, self._parts.next_states, strict=True):
             if state in body.values and not body.varies(state):
                 results.append(start)
+                continue
+            if state in self._rows:
+                results.append(nodes.op("Add", start, nodes.sum(self._rows[state])))
+                continue
+            if state in self._steps:
+                times = nodes.op("Add", last, nodes.constant([1]))
+                results.append(nodes.squeeze(self._after(state, start, times), 0))
                 continue
             # A sum is there before the first iteration too.
             at = nodes.op("Add", last, nodes.constant([1])) if state in self._sums else last

@@ -97,13 +97,21 @@ class Tracer:
         The emitter.
     count : str
         The trip count, as a tensor of shape [1].
+    trips : str, optional
+        The trip count, as a scalar.
     is_portable : bool, optional
         If True, other runtimes than onnxruntime run it too.
+    has_some : bool, optional
+        If True, there is an iteration, or else it has failed before.
 
     Attributes
     ----------
     values : dict of str to Value
         Names in the body → what stands for them. Others are from outside.
+    numbers : str
+        The numbers of the iterations.
+    unbound : set of str
+        Zeros that the trip count is bound to, where something doesn't need the count any more.
     may_fail_empty : bool
         True if it may fail without an iteration, and the loop would not.
     needs_filled : bool
@@ -114,6 +122,8 @@ class Tracer:
         Conditions under which it does what the loop does.
     equal : dict of str to str
         Lengths → the condition that they are all the same, where that is asked for.
+    shapes_of_several : dict of str to str
+        Shapes of values of several lengths → these lengths.
     filled_ends : set of str
         Lengths behind whose ends numbers are filled in.
     repeated : list of str
@@ -128,11 +138,15 @@ class Tracer:
         shapes: LoopShapes,
         nodes: Nodes,
         count: str,
+        trips: str = "",
         is_portable: bool = False,
+        has_some: bool = False,
     ) -> None:
         self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
-        self.count, self.is_portable = count, is_portable
+        self.count, self.is_portable, self.has_some = count, is_portable, has_some
         self.opset = prepared.model.opset
+        self.trips, self.numbers = trips, ""
+        self.unbound: set[str] = set()
         self.values: dict[str, Value] = {}
         self.may_fail_empty = False
         self.needs_filled = False
@@ -140,6 +154,7 @@ class Tracer:
         self.guards: list[str] = []
         self.padded: list[tuple[str, str, str]] = []
         self.equal: dict[str, str] = {}
+        self.shapes_of_several: dict[str, str] = {}
         self.filled_ends: set[str] = set()
         self.repeated: list[str] = []
         self._of_lengths: dict[tuple[str, str], str] = {}  # what was made of lengths, in this graph
@@ -290,35 +305,101 @@ class Tracer:
         shape = self.nodes.op("Concat", self.count, ones, axis=0)
         return self.nodes.op("Expand", here, shape)
 
+    def in_order(self, data: str, indices: str) -> str:
+        """Return a tensor whose rows are those at the numbers of all iterations, "" where that isn't sure.
+
+        It is sure where there are as many iterations as rows: of `for i in range(len(x))` it is `x`.
+        """
+        if self.varies(data) or self.name(indices) != self.numbers:
+            return ""
+        trips, zeros = self._unchecked(self.trips)
+        gather = self.prepared.producer(trips)
+        shape = gather and gather.is_op("Gather") and self.prepared.producer(gather.inputs[0])
+        if not gather or not shape or not shape.is_op("Shape"):
+            return ""
+        if shape.attribute("start", 0) or self.prepared.integer(gather.inputs[1]) != 0:
+            return ""
+        found: set[str] = set()
+        if self._rows_of(shape.inputs[0], found) != self._rows_of(data, found):
+            return ""
+        self.unbound |= zeros - found
+        return self.name(data)
+
+    def _unchecked(self, count: str) -> tuple[str, set[str]]:
+        """Return a count without the zeros that checks add, and these."""
+        builder, zeros = self.nodes.builder, set[str]()
+        while True:
+            node = self.prepared.producer(count)
+            if count in builder.positive:
+                count, zero = builder.positive[count]
+            elif node is not None and node.is_op("Add") and node.inputs[1] in builder.zeros:
+                count, zero = node.inputs
+            else:
+                return count, zeros
+            zeros.add(zero)
+
+    def _rows_of(self, name: str, zeros: set[str], depth: int = 12) -> str:
+        """Return a tensor with as many rows as another, which is made of it; add the zeros on the way."""
+        node = self.prepared.producer(name)
+        if node is None or not depth or not self.prepared.type(name).rank:
+            return name
+        if node.is_op("Cast", "CumSum", "Identity"):
+            return self._rows_of(node.inputs[0], zeros, depth - 1)
+        if node.is_op("Unsqueeze") and 0 not in (self.integers(node, 1) or [0]):
+            return self._rows_of(node.inputs[0], zeros, depth - 1)
+        if node.is_op("Add", "Sub", "Max", "Min"):
+            zeros |= {one for one in node.inputs if one in self.nodes.builder.zeros}
+            parts = [one for one in node.inputs if self.prepared.type(one).rank != 0]
+            found = {self._rows_of(one, zeros, depth - 1) for one in parts}
+            return found.pop() if len(found) == 1 else name
+        return name
+
     def lengths(self, name: str) -> str:
         """Return the lengths of a value that has several, else ""."""
         value = self.values.get(name)
         return "" if value is None else value.lengths
 
+    def _once(self, what: str, lengths: str, make: Callable[[], str]) -> str:
+        """Return what is made of some lengths, which is made once in a graph."""
+        key = what, lengths
+        if key not in self._of_lengths:
+            self._of_lengths[key] = make()
+        return self._of_lengths[key]
+
     def longest(self, lengths: str) -> str:
         """Return the largest of some lengths as a scalar, 0 if there are none."""
-        key = "longest", lengths
-        if key not in self._of_lengths:
-            some = self.nodes.op("Concat", lengths, self.nodes.constant([0]), axis=0)
-            self._of_lengths[key] = self.nodes.greatest(some)
-        return self._of_lengths[key]
+
+        def make() -> str:
+            nodes = self.nodes
+            some = lengths if self.has_some else nodes.op("Concat", lengths, nodes.constant([0]), axis=0)
+            return nodes.greatest(some)
+
+        return self._once("longest", lengths, make)
+
+    def total(self, lengths: str) -> str:
+        """Return the sum of some lengths."""
+        return self._once("total", lengths, lambda: self.nodes.sum(lengths))
+
+    def with_padding(self, lengths: str) -> str:
+        """Return the sum of some lengths if all were as long as the longest."""
+        return self._once(
+            "with padding", lengths, lambda: self.nodes.op("Mul", self.number(), self.longest(lengths))
+        )
 
     def mask(self, lengths: str) -> str:
         """Return where items are, as a tensor of shape (n, longest)."""
-        key = "mask", lengths
-        if key not in self._of_lengths:
+
+        def make() -> str:
             nodes = self.nodes
             places = nodes.op("Range", nodes.constant(0), self.longest(lengths), nodes.constant(1))
-            self._of_lengths[key] = nodes.op("Less", places, nodes.unsqueeze(lengths, 1))
-        return self._of_lengths[key]
+            return nodes.op("Less", places, nodes.unsqueeze(lengths, 1))
+
+        return self._once("mask", lengths, make)
 
     def are_equal(self, lengths: str) -> str:
         """Return a condition: whether some lengths are all the same."""
         if lengths not in self.equal:
-            nodes = self.nodes
-            differs = nodes.op("Not", nodes.op("Equal", lengths, self.longest(lengths)))
-            ndiffering = nodes.sum(nodes.op("Cast", differs, to=TensorProto.INT64))
-            self.equal[lengths] = nodes.op("Equal", ndiffering, nodes.constant(0))
+            self.equal[lengths] = self.nodes.op("Equal", self.with_padding(lengths), self.total(lengths))
         return self.equal[lengths]
 
     def filled(self, name: str, number: Any) -> str:

@@ -39,6 +39,19 @@ class RollingStates(torch.nn.Module):
 
 
 @module
+class WhileWindows(torch.nn.Module):
+    """Windows as long as there are any, two apart."""
+
+    def forward(self, x, width: int):
+        out: list[Tensor] = []
+        i = 0
+        while i + width <= x.size(0):
+            out.append(x[i : i + width].amax(0))
+            i += 2
+        return torch.stack(out)
+
+
+@module
 class OverlapAdd(torch.nn.Module):
     """Frames that overlap by half are added where they meet.
 

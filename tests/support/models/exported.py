@@ -182,6 +182,7 @@ add("beams", "viterbi", least=1, emissions=floats(None, 5))
 add("windows", "sliding_means", least=2, x=floats(-2, 8))
 add("windows", "rolling_states", least=1, **x8)
 add("windows", "overlap_add", least=1, frames=floats(None, 6))
+add("windows", "while_windows", least=4, x=floats(None, 8), width=number(4))
 add("windows", "delta_features", least=1, **x8)
 add("windows", "moving_median", least=1, x=floats(None), width=number(7))
 add("windows", "conv_stream", least=1, x=floats(2, -4))
@@ -280,6 +281,12 @@ add("scripts", "script_front_inserts", least=1, exporter="onnxscript", x=floats(
 add("dynamo", "dynamo_blocks", least=3, exporter="dynamo", x=floats(-4, 8))
 add("dynamo", "dynamo_gates", least=2, exporter="dynamo", x=floats(3, -6))
 add("dynamo", "dynamo_prefix", least=2, exporter="dynamo", x=floats(-2, 4), y=floats(-2, 4))
+
+add("ragged", "tf_softmax", least=1, exporter="tf2onnx", x=sentences(), marks=marks)
+add("ragged", "tf_attention", least=1, exporter="tf2onnx", x=sentences(8), marks=marks)
+add("ragged", "tf_decay", least=1, exporter="tf2onnx", long=128, x=sentences(), marks=marks)
+# The exporters whose models have answers of the framework.
+FRAMEWORKS = ("torchscript", "dynamo", "tf2onnx")
 
 
 def flat(k, feed, results):

@@ -1,0 +1,252 @@
+"""Loops that go on while a counter is below a limit: how often they run is known before the first iteration.
+
+while i < n: …; i += 1     Loop (most, i < n) ⟨… i + 1 < n⟩  ⟶  Loop (min (most, max (n - i, 0)))
+
+All of TensorFlow's loops are of this kind, and many `while` loops of PyTorch's scripted modules. TensorFlow's
+exporter compares integers as float32, which are exact below 2**24; here they are compared as integers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from onnx import TensorProto
+
+from seqcore.onnx._model.graph import Model, Node
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+
+_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
+_WIDER = (TensorProto.INT64, TensorProto.FLOAT, TensorProto.DOUBLE)
+# Of a comparison: whether its first input is the greater one, and whether both may be equal.
+_COMPARISONS = {
+    "Less": (False, False),
+    "LessOrEqual": (False, True),
+    "Greater": (True, False),
+    "GreaterOrEqual": (True, True),
+}
+# How many nodes are followed from a condition back to its counter, one behind the other.
+_DEPTH = 12
+# Exporters write such a number of iterations where there is no limit.
+_ENDLESS = 1 << 31
+
+
+class _Sum(NamedTuple):
+    """Values, each so many times, and a number. A condition is such a sum that has to be positive."""
+
+    terms: dict[str, int]
+    number: int
+
+    def plus(self, other: _Sum, times: int = 1) -> _Sum:
+        """Return this and another one, so many times."""
+        terms = dict(self.terms)
+        for name, k in other.terms.items():
+            terms[name] = terms.get(name, 0) + times * k
+        return _Sum({name: k for name, k in terms.items() if k}, self.number + times * other.number)
+
+
+def count_iterations(model: Model, prepared: Prepared) -> bool:
+    """Have loops pass their conditions on where the number of iterations is known before the first.
+
+    Return whether there were such loops.
+    """
+    builder = Builder(model)
+    has_changed = False
+    for node in model.graph.all_nodes():
+        if node.is_op("Loop") and not parts_of(node).passes_condition_on:
+            has_changed |= _Counted(node, prepared).rewrite(builder.before(node))
+    builder.apply()
+    return has_changed
+
+
+class _Counted:
+    """A loop that decides in each iteration whether to go on."""
+
+    def __init__(self, loop: Node, prepared: Prepared) -> None:
+        self._loop, self._prepared, self._parts = loop, prepared, parts_of(loop)
+        parts = self._parts
+        self._inside = {*loop.body.inputs, *(name for node in loop.body.nodes for name in node.outputs)}
+        # States that stay as they are → what they are. Counters → what they start with, and their steps.
+        self._fixed: dict[str, str] = {}
+        self._counters = {parts.iteration: (_Sum({}, 0), 1)}
+        for state, initial, after in zip(parts.states, parts.initial, parts.next_states, strict=True):
+            terms, step = self._sum(after)
+            if terms == {state: 1} and step:
+                self._counters[state] = self._sum(initial), step
+            elif terms == {state: 1}:
+                self._fixed[state] = initial
+
+    def rewrite(self, nodes: Nodes) -> bool:
+        """Write before the loop how often it runs; return whether that is known."""
+        parts = self._parts
+        begins = parts.begins(self._prepared)
+        after = self._sums(parts.going_out)
+        before = [] if begins else self._sums(parts.condition)
+        if after is None or not (after or parts.trips):
+            return False
+        falling = [self._falling(sum_) for sum_ in after]
+        if not all(fall > 0 and all(map(self._can_be_outside, sum_.terms)) for sum_, fall in falling):
+            return False
+        # What is asked before the first iteration is mostly what is asked after each, one step earlier.
+        earlier = [self._key(sum_._replace(number=sum_.number + fall)) for sum_, fall in falling]
+        first = [self._key(sum_) for sum_ in before or ()]
+        is_known = before is not None and all(key in earlier for key in first)
+        counts = [
+            self._count(sum_, fall, 0 if is_known and key in first else 1, nodes)
+            for (sum_, fall), key in zip(falling, earlier, strict=True)
+            if not self._is_trip_count(sum_, fall)
+        ]
+        if counts:
+            most = self._prepared.integer(parts.trips) if parts.trips else _ENDLESS
+            if most is None or most < _ENDLESS:
+                counts.append(self._number(parts.trips, nodes))
+            self._loop.inputs[0] = nodes.op("Min", *counts) if len(counts) > 1 else counts[0]
+        if is_known and not begins:
+            self._loop.inputs[1] = ""
+        self._loop.body.outputs[0] = parts.going_in
+        return True
+
+    def _sums(self, condition: str, depth: int = _DEPTH) -> list[_Sum] | None:
+        """Return what has to be positive for a condition, None where it is of another kind."""
+        if condition == self._parts.going_in or self._prepared.condition(condition) is True:
+            return []
+        node = self._prepared.producer(condition)
+        if node is None or not depth:
+            return None
+        if node.is_op("Identity", "Cast"):
+            return self._sums(node.inputs[0], depth - 1)
+        if node.is_op("And"):
+            both = [self._sums(name, depth - 1) for name in node.inputs]
+            return None if None in both else [sum_ for one in both for sum_ in one or ()]
+        is_denied = node.is_op("Not")
+        if is_denied:
+            node = self._prepared.producer(node.inputs[0])
+        if node is None or not node.is_op(*_COMPARISONS):
+            return None
+        is_first, may_be_equal = _COMPARISONS[node.op_type]
+        one, other = (self._sum(name) for name in node.inputs)
+        greater, lesser = (one, other) if is_first != is_denied else (other, one)
+        # Of integers, b >= a is b + 1 - a > 0, and what isn't a < b is a >= b.
+        difference = greater.plus(lesser, -1)
+        return [difference._replace(number=difference.number + (may_be_equal != is_denied))]
+
+    def _sum(self, name: str, depth: int = _DEPTH) -> _Sum:
+        """Return a value as what it is the sum of."""
+        constant, node = self._prepared.constant(name), self._prepared.producer(name)
+        if constant is not None and constant.size == 1 and constant.dtype.kind in "iuf":
+            number = constant.item()
+            return _Sum({}, int(number)) if float(number).is_integer() else _Sum({name: 1}, 0)
+        if node is None or not depth:
+            return _Sum({name: 1}, 0)
+        if node.is_op("Identity", "Squeeze", "Unsqueeze") or self._widens(node):
+            return self._sum(node.inputs[0], depth - 1)
+        if node.is_op("Add", "Sub") and self._prepared.element_number(name) in _INTEGERS:
+            one, other = (self._sum(part, depth - 1) for part in node.inputs)
+            return one.plus(other, 1 if node.is_op("Add") else -1)
+        return _Sum({name: 1}, 0)
+
+    def _widens(self, node: Node) -> bool:
+        """Return whether a node gives integers as they are in another type."""
+        if not node.is_op("Cast"):
+            return False
+        number, made = map(self._prepared.element_number, (node.inputs[0], node.outputs[0]))
+        return number in _INTEGERS and made in (*_WIDER, number)
+
+    def _falling(self, sum_: _Sum) -> tuple[_Sum, int]:
+        """Return a sum in the first iteration, and how much less it is in each further one."""
+        start, fall = _Sum({}, sum_.number), 0
+        for name, k in sum_.terms.items():
+            if name in self._counters:
+                first, step = self._counters[name]
+                start, fall = start.plus(first, k), fall - k * step
+            else:
+                one = self._sum(self._fixed[name]) if name in self._fixed else _Sum({name: 1}, 0)
+                start = start.plus(one, k)
+        return start, fall
+
+    def _can_be_outside(self, name: str) -> bool:
+        """Return whether a value is an integer that can be had before the loop."""
+        is_one = self._prepared.shape(name) in ((), (1,))
+        return is_one and self._prepared.element_number(name) in _INTEGERS and self._is_same(name)
+
+    def _is_same(self, name: str, depth: int = _DEPTH) -> bool:
+        """Return whether a value is the same in each iteration, and nothing fails to make it."""
+        if name not in self._inside or name in self._fixed:
+            return True
+        node = self._prepared.producer(name)
+        if node is None or not depth or not self._is_safe(node):
+            return False
+        return all(self._is_same(input_, depth - 1) for input_ in node.inputs)
+
+    def _is_safe(self, node: Node | None) -> bool:
+        """Return whether a node can run where it didn't: it draws no numbers, and doesn't fail."""
+        while node is not None and node.is_op("Gather", "Slice", "Squeeze"):
+            # Exporters read lengths that are there.
+            if not all(self._prepared.is_constant(name) for name in node.inputs[1:]):
+                return False
+            node = self._prepared.producer(node.inputs[0])
+            if node is not None and node.is_op("Shape"):
+                return True
+        if node is None:
+            return False
+        record = record_of(node)
+        return record.never_fails and not record.draws and not node.graphs and len(node.outputs) == 1
+
+    def _outside(self, name: str, nodes: Nodes) -> str:
+        """Return a value of the body as one before the loop."""
+        if name not in self._inside:
+            return name
+        if name in self._fixed:
+            return self._fixed[name]
+        node = self._prepared.producers[name][0]
+        return nodes.like(node, [self._outside(input_, nodes) for input_ in node.inputs])[0]
+
+    def _key(self, sum_: _Sum) -> Any:
+        """Return the same for sums of what is computed in the same way."""
+        terms: Counter[Any] = Counter()
+        for name, k in sum_.terms.items():
+            terms[self._how(name)] += k
+        return terms, sum_.number
+
+    def _how(self, name: str, depth: int = _DEPTH) -> Any:
+        name = self._fixed.get(name, name)
+        constant, node = self._prepared.constant(name), self._prepared.producer(name)
+        if constant is not None:
+            return constant.dtype.str, constant.shape, constant.tobytes()
+        if node is None or not depth or not self._is_safe(node):
+            return name
+        attributes = tuple(one.SerializeToString() for one in node.attribute_messages())
+        return node.op_type, attributes, tuple(self._how(one, depth - 1) for one in node.inputs)
+
+    def _is_trip_count(self, sum_: _Sum, fall: int) -> bool:
+        """Return whether the trip count is no more than what a sum allows."""
+        if not self._parts.trips or fall != 1:
+            return False
+        (terms, number), (most, other) = map(self._key, (sum_, self._sum(self._parts.trips)))
+        return bool(terms == most and number + 1 >= other)
+
+    def _count(self, sum_: _Sum, fall: int, least: int, nodes: Nodes) -> str:
+        """Write how often the loop runs for a sum: as long as that is positive, and once more."""
+        terms = sorted(sum_.terms.items(), key=lambda term: -term[1])
+        more = sum_.number + 2 * fall - 1
+        count, is_length = "", more >= least * fall
+        if more or not terms or terms[0][1] < 0:
+            count = nodes.constant(more)
+        for name, k in terms:
+            one = self._number(name, nodes)
+            if abs(k) > 1:
+                one = nodes.op("Mul", one, nodes.constant(abs(k)))
+            count = nodes.op("Add" if k > 0 else "Sub", count, one) if count else one
+            is_length &= k > 0 and name in self._prepared.never_negative
+        if fall > 1:
+            count = nodes.op("Div", count, nodes.constant(fall))
+        return count if is_length else nodes.op("Max", count, nodes.constant(least))
+
+    def _number(self, name: str, nodes: Nodes) -> str:
+        """Return a value before the loop, as an int64 of rank 0."""
+        outside = nodes.of_rank(self._outside(name, nodes), 0, len(self._prepared.shape(name) or ()))
+        is_int64 = self._prepared.element_number(name) == TensorProto.INT64
+        return outside if is_int64 else nodes.op("Cast", outside, to=TensorProto.INT64)

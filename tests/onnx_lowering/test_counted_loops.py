@@ -1,0 +1,143 @@
+"""Loops that go on while a counter is below a limit, drawn, beside onnxruntime with the given model."""
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+from support.models.sessions import model, reference
+
+from seqcore.onnx import InferenceSession, lower
+
+MIRRORED = {"Less": "Greater", "Greater": "Less", "LessOrEqual": "GreaterOrEqual"}
+MIRRORED["GreaterOrEqual"] = "LessOrEqual"
+DENIED = {
+    "Less": "GreaterOrEqual",
+    "GreaterOrEqual": "Less",
+    "Greater": "LessOrEqual",
+    "LessOrEqual": "Greater",
+}
+
+
+class Drawn:
+    """A loop that compares a counter with a limit, in one of many ways to write that."""
+
+    def __init__(self, random):
+        self.pick = lambda *options: options[random.integers(len(options))]
+        self.step = self.pick(-3, -1, 1, 1, 2)
+        self.start = self.pick("zero", "s")
+        self.number = itertools.count()
+
+    def fresh(self):
+        return f"v{next(self.number)}"
+
+    def as_float(self, name):
+        made = self.fresh()
+        return made, f"{made} = Cast <to = 1> ({name})"
+
+    def comparison(self, counter, limit, op_type):
+        """Nodes of a condition, which says that a counter has not come to a limit."""
+        lines, sides = [], [counter, limit]
+        if self.pick(0, 1):
+            made = [self.as_float(name) for name in sides]
+            sides, lines = [name for name, _ in made], [line for _, line in made]
+        if self.pick(0, 1):
+            sides, op_type = sides[::-1], MIRRORED[op_type]
+        is_denied, condition = self.pick(0, 0, 1), self.fresh()
+        lines.append(f"{condition} = {DENIED[op_type] if is_denied else op_type} ({', '.join(sides)})")
+        if is_denied:
+            lines.append(f"{condition}n = Not ({condition})")
+            condition += "n"
+        return condition, lines
+
+    def limit(self):
+        """A limit, and nodes that make it in each iteration, or before."""
+        made = self.fresh()
+        return self.pick(
+            ("n", []),
+            ("m", []),
+            ("five", []),
+            (made, [f"{made} = Cast <to = 7> (k)"]),
+            (made, [f"{made}s = Shape (x)", f"{made} = Gather ({made}s, zero)"]),
+            (
+                made,
+                [f"{made}s = Shape (x)", f"{made}g = Gather ({made}s, zero)", f"{made} = Sub ({made}g, one)"],
+            ),
+        )
+
+    def text(self):
+        """A model: its loop counts by `step`, and stops at a limit of its counter, or at one of two."""
+        counter, before = self.pick(("j2", self.start), ("j3", "start"))
+        op_type = (
+            self.pick("Less", "LessOrEqual") if self.step > 0 else self.pick("Greater", "GreaterOrEqual")
+        )
+        limit, inside = self.limit()
+        condition, lines = self.comparison(counter, limit, op_type)
+        inside += lines
+        outside = []
+        if limit == "m":
+            first_limit = "n"
+        elif limit in ("n", "five"):
+            first_limit = limit
+        else:
+            outside, first_limit = (
+                [line.replace("v", "w") for line in inside[: -len(lines)]],
+                limit.replace("v", "w"),
+            )
+        first, lines = self.comparison(before, first_limit, op_type)
+        outside += lines
+        first = self.pick(first, first, "go", "yes")
+        if self.pick(0, 1):
+            other, lines = self.comparison("i", "n", "Less")
+            inside += [*lines, f"both = And ({condition}, {other})"]
+            condition = "both"
+        trips = self.pick("most", "n", "", "five")
+        return f"""f (float[N] x, int64 n, int32 k, int64 s, bool go) => (int64 last, int64[T] all, int64 l)
+            <bool yes = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64 five = {{5}},
+             int64 step = {{{self.step}}}, int64 most = {{9223372036854775807}}> {{
+                list = SequenceConstruct (n, s)
+                width = Cast <to = 7> (k)
+                start = Add ({self.start}, width)
+                l = SequenceLength (list)
+                {" ".join(outside)}
+                last, m9, all = Loop ({trips}, {first}, {self.start}, n) <body = b
+                    (int64 i, bool c, int64 j, int64 m) => (bool on, int64 j2, int64 m2, int64 row) {{
+                    j2 = Add (j, step)
+                    j3 = Add (width, j2)
+                    {" ".join(inside)}
+                    on = Identity ({condition})
+                    m2 = Identity (m)
+                    row = Add (j, i)
+                }}>
+            }}"""
+
+
+def loops_of(graph):
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                if node.op_type == "Loop":
+                    yield attribute.g
+                yield from loops_of(attribute.g)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_counted_loops(seed):
+    given = model(Drawn(np.random.default_rng(seed)).text())
+    made = lower(given)
+    for body in loops_of(made.graph):
+        assert body.output[0].name == body.input[1].name
+    one, other, ours = reference(given), reference(made), InferenceSession(given)
+    random = np.random.default_rng(seed)
+    for n in (-2, 0, 1, 2, 5, 9):
+        feed = {
+            "x": np.ones(max(n, 0), np.float32),
+            "n": np.array(n),
+            "k": np.array(random.integers(-2, 7), np.int32),
+            "s": np.array(random.integers(-3, 7)),
+            "go": np.array(bool(random.integers(2))),
+        }
+        expected = one.run(None, feed)
+        for found in (other.run(None, feed), ours.run(None, feed)):
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(a, b)
