@@ -1,5 +1,6 @@
 """Sequences become Arrow's arrays: memory, words and names, as pyarrow sees them."""
 
+import numpy as np
 import pytest
 from support.strategies import address, filled
 
@@ -17,6 +18,11 @@ def test_the_items_name_is_items():
     assert (field.name, field.nullable) == ("item", True)
     inside = pa.array(TensorSequence([filled("float32", (2, 3))])).type.value_field.type.value_field
     assert (inside.name, inside.nullable) == ("item", True)
+
+
+def test_words_of_several_bytes_a_letter():
+    words = np.array(["", "é", "\U0001f600", "a\0b"], object)
+    assert sound(pa.array(TensorSequence([words, words[::-1]]))).to_pylist() == [[*words], [*words[::-1]]]
 
 
 # --- memory ---
