@@ -5,6 +5,7 @@ import random
 import shlex
 import sys
 from collections import defaultdict
+from importlib.util import find_spec
 
 import pytest
 from seqcore.core.store import SMALL_LIMITS
@@ -12,6 +13,9 @@ from support import case_ids, random_cases
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
 SOME = 12  # cases that a merge waits for, of a product that is mostly slow
+
+HAS_ONNX = find_spec("onnx") and find_spec("onnxruntime")
+collect_ignore_glob = [] if HAS_ONNX else ["onnx_*"]
 
 if not getattr(sys, "_is_gil_enabled", lambda: True)():
     # Dask's profiler reads frames that other threads run, which can end the process there.
@@ -46,7 +50,8 @@ def pytest_configure(config):
 
 def pytest_report_header():
     seed = random_cases.run_seed()
-    return "random tests: the few cases of always" if seed is None else f"random tests: --seed {seed}"
+    cases = "random tests: the few cases of always" if seed is None else f"random tests: --seed {seed}"
+    return [cases] if HAS_ONNX else [cases, "tests/onnx_*: left out, for they need onnx and onnxruntime"]
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -18,13 +18,13 @@ from support.arrow.c_data import (
     take,
     taken,
 )
-from support.strategies import LAYOUTS, dtype_of, filled, laid_out, same
+from support.strategies import LAYOUTS, dtype_of, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
 
 try:
     import pyarrow as pa
-    from support.arrow.values import array_of, chunks_of, elements_of, sound, storage_of
+    from support.arrow.values import array_of, assert_elements, sound, storage_of
 except ImportError:
     pa = None
 
@@ -143,15 +143,10 @@ def schema_of(kind):
     return described(take(kind.__arrow_c_schema__(), Schema))
 
 
-def assert_same(got, arrays):
-    assert len(got) == len(arrays)
-    assert all(same(one, array) for one, array in zip(got, arrays, strict=True)), (got, arrays)
-
-
 def by_pyarrow(seq, arrays):
     made = sound(array_of(seq))
     storage_of(made).validate(full=True)
-    assert_same(elements_of(made), arrays)
+    assert_elements(made, arrays)
     return schema_of(pa.field("", made.type))
 
 
@@ -160,7 +155,7 @@ def by_pyarrows_stream(seq, arrays):
     for chunk in made.chunks:
         assert chunk.type == made.type
         sound(chunk)
-    assert_same(chunks_of(made), arrays)
+    assert_elements(made, arrays)
     return schema_of(pa.field("", made.type))
 
 

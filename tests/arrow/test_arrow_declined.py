@@ -12,59 +12,7 @@ pa = pytest.importorskip("pyarrow")
 
 from support.arrow.c_data import Array, Schema, decode, release, take  # noqa: E402
 from support.arrow.producers import Node, capsule_of  # noqa: E402
-from support.arrow.values import storage_of  # noqa: E402
-from test_arrow_requested import VIEWS, address, asked, assert_holds_same  # noqa: E402
-
-OTHERS = [
-    *(
-        pa.float32(),
-        pa.string(),
-        pa.null(),
-        pa.binary(),
-        pa.date32(),
-        pa.timestamp("us", "UTC"),
-        pa.decimal128(5),
-    ),
-    *(
-        pa.list_(pa.float64()),
-        pa.large_list(pa.int8()),
-        pa.list_(pa.string()),
-        pa.list_(pa.list_(pa.int32())),
-    ),
-    *(pa.struct([("a", pa.int32())]), pa.struct([]), pa.map_(pa.string(), pa.int32()), pa.list_(pa.null())),
-    *(pa.dictionary(pa.int8(), pa.int32()), pa.list_(pa.dictionary(pa.int8(), pa.int32()))),
-    *(pa.run_end_encoded(pa.int16(), pa.int32()), pa.dense_union([pa.field("a", pa.int32())])),
-    *(pa.list_(pa.int32(), 7), pa.list_(pa.list_(pa.int32()), 1), pa.list_(pa.list_(pa.int32(), 2))),
-]
-
-
-SEQUENCES = {
-    "rank 0": lambda: TensorSequence([filled("uint16", ())]),
-    "rank 1": lambda: TensorSequence([filled("int32", 3), filled("int32", 2)]),
-    "rank 2": lambda: TensorSequence([filled("uint16", (2, 3))]),
-    "variable": lambda: TensorSequence([filled("uint16", (2, 3)), filled("uint16", (2, 2))]),
-    "none": lambda: TensorSequence(dtype="uint16"),
-}
-
-
-@pytest.mark.parametrize("make", SEQUENCES.values(), ids=SEQUENCES)
-@pytest.mark.parametrize("kind", OTHERS)
-def test_other_types_give_the_elements_all_the_same(kind, make):
-    seq = make()
-    made = asked(seq, kind)
-    if pa.types.is_struct(storage_of(made).type):
-        assert_holds_same(made, list(seq))
-    else:
-        assert made.to_pylist() == [one.tolist() for one in seq]
-
-
-@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
-def test_pyarrow_casts(kind):
-    seq = split_to_sequence(filled("float32", 5), [2, 0, 3])
-    made = pa.chunked_array(seq, kind(pa.float64()))
-    assert made.type == kind(pa.float64())
-    assert made.to_pylist() == [one.tolist() for one in seq]
-    assert pa.array(seq).cast(kind(pa.float64())).to_pylist() == made.to_pylist()
+from test_arrow_requested import VIEWS, address, asked, assert_elements  # noqa: E402
 
 
 def test_offsets_that_do_not_fit():
@@ -98,15 +46,15 @@ def test_no_more_items_than_offsets_count(monkeypatch, kind):
         seq = TensorSequence([filled("int8", length) for length in lengths])
         made = asked(seq, kind(pa.int8()))
         assert made.type == (kind if sum(lengths) <= 10 else pa.large_list)(pa.int8())
-        assert_holds_same(made, list(seq))
+        assert_elements(made, list(seq))
 
 
 def test_not_null_items():
     """Never a crash; and what says that it has no nulls has none."""
     kind = pa.list_(pa.field("item", pa.int32(), nullable=False))
     seq = TensorSequence([filled("int32", 3)])
-    assert_holds_same(asked(seq, kind), list(seq))
-    assert_holds_same(asked(seq, pa.list_(pa.field("element", pa.int32()))), list(seq))
+    assert_elements(asked(seq, kind), list(seq))
+    assert_elements(asked(seq, pa.list_(pa.field("element", pa.int32()))), list(seq))
 
 
 def test_inner_lists_with_too_many_items_for_their_offsets(monkeypatch):
@@ -189,4 +137,4 @@ def test_capsules_of_other_things():
                 give(capsule)
     gc.collect()
     assert node.settled()
-    assert_holds_same(pa.array(seq), list(seq))
+    assert_elements(pa.array(seq), list(seq))

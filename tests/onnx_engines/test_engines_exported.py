@@ -1,10 +1,6 @@
 """Exported models (tests/models/exported): which engines run them, and that nothing fails unseen."""
 
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.engines import is_made
 from support.models.exported import MODELS
 from support.models.sessions import assert_values

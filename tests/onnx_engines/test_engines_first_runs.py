@@ -2,11 +2,6 @@
 
 import threading
 
-import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.engines import TURN, turned
 from support.models.sessions import assert_values, floats, i64, model
 

@@ -2,10 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.engines import INSERT_ROWS, Used, ran
 from support.models.sessions import assert_values, f32, floats, i64
 

@@ -2,10 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.engines import Used, ran
 from support.models.sessions import by_reference, f32, i64, model
 

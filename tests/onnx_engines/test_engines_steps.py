@@ -1,11 +1,6 @@
 """What runs where in steps: edits in place, the order of nodes, and what `explain` says of it."""
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.engines import (
     APPEND_ROWS,
     TURN,

@@ -1,20 +1,17 @@
 """Which engine gives a run's results, on both sides of each limit, and that none fails unnoticed."""
 
 import numpy as np
+import onnx
 import pytest
+from support.models.engines import Used, explained, operators, planner_of, ran
+from support.models.exported import MODELS
+from support.models.sessions import assert_values, by_reference, constant, f32, floats, i64, model
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from support.models.engines import Used, explained, operators, planner_of, ran  # noqa: E402
-from support.models.exported import MODELS  # noqa: E402
-from support.models.sessions import assert_values, by_reference, constant, f32, floats, i64, model  # noqa: E402
-
-from seqcore.onnx import InferenceSession  # noqa: E402
-from seqcore.onnx._engines import planner as planner_module  # noqa: E402
-from seqcore.onnx._engines.tiers import Attempts  # noqa: E402
-from seqcore.onnx._engines.whole import size_of  # noqa: E402
-from seqcore.onnx._thresholds import (  # noqa: E402
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines import planner as planner_module
+from seqcore.onnx._engines.tiers import Attempts
+from seqcore.onnx._engines.whole import size_of
+from seqcore.onnx._thresholds import (
     FEW,
     HEAVY,
     LONG,

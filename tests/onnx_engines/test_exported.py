@@ -1,15 +1,11 @@
-# ruff: noqa: E402
 """Exported models (tests/models/exported), in our session and lowered, against onnxruntime and PyTorch."""
 
 import copy
 from functools import cache
 
 import numpy as np
+import onnx
 import pytest
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.exported import FOLDER, FRAMEWORKS, MODELS, answers
 from support.models.lowering import left_in
 from support.models.sessions import model, reference
@@ -101,17 +97,19 @@ def args_of(used):
     return [(one.name, one.type, one.shape) for one in args]
 
 
-@pytest.mark.mostly_slow(31)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.mostly_at_night(3)
-def test_inputs_and_outputs(name):
-    """Of a list that a loop makes more is known here, which shows where the model declares no shape."""
-    ours, other = args_of(InferenceSession(MODELS[name].path)), args_of(theirs(name))
+def session_of(name):
+    """A session, whose inputs and outputs are as onnxruntime's.
+
+    Of a list that a loop makes more is known here, which shows where the model declares no shape.
+    """
+    used = InferenceSession(MODELS[name].path)
+    ours, other = args_of(used), args_of(theirs(name))
     declared = {one.name: one.type.tensor_type for one in onnx.load(MODELS[name].path).graph.output}
     for k, (key, type_, _) in enumerate(ours):
         if type_.startswith("tensor") and key in declared and not declared[key].HasField("shape"):
             ours[k] = (key, type_, other[k][2])
     assert ours == other
+    return used
 
 
 @pytest.mark.parametrize("declared", ["float[A, B]", "float[4, B]", "float[A, 8]"])
@@ -131,8 +129,7 @@ def test_lengths_that_are_inferred(given, declared):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.mostly_at_night(5)
 def test_sizes(name):
-    one = MODELS[name]
-    used = InferenceSession(one.path)
+    one, used = MODELS[name], session_of(name)
     for seed in range(3):
         for n in {0, 1, 2, one.least, 5, 33}:
             result = check(used, name, n, seed)
@@ -143,7 +140,7 @@ def test_sizes(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.mostly_at_night(13)
 def test_sizes_that_change(name):
-    used = InferenceSession(MODELS[name].path)
+    used = session_of(name)
     kept = [(n, check(used, name, n)) for n in CHANGING]
     for n, result in kept:  # no later run has written to it
         if result is not None:
@@ -169,7 +166,7 @@ def test_lowered(name):
 @pytest.mark.mostly_at_night(5)
 def test_answers_of_frameworks(name):
     one = MODELS[name]
-    used, lowered = InferenceSession(one.path), reference(lower(one.path))
+    used, lowered = session_of(name), reference(lower(one.path))
     for _ in range(3):
         for feed, expected in answers(one):
             # Its kernels round otherwise.
@@ -242,8 +239,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_values_in_numpy(name):
-    one = MODELS[name]
-    used = InferenceSession(one.path)
+    one, used = MODELS[name], session_of(name)
     for n in (one.least, 1, 4, 33, 4, 150):
         feed = one.example(n)
         assert_same(used.run(None, feed), EXPECTED[name](**feed), 1e-4, 1e-5)

@@ -1,12 +1,8 @@
 """Elements that are known not to be empty, so that no check of a join is needed."""
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 import onnxruntime
+import pytest
 from support.models.sessions import assert_values, f32, model
 
 from seqcore.onnx import InferenceSession

@@ -1,10 +1,6 @@
 """What becomes of the exported models stays as it is written down: see `golden`."""
 
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.exported import MODELS
 from support.models.golden import differences, made, stored
 

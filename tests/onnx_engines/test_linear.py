@@ -2,10 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from seqcore.core.store import counted
 from support.models.exported import MODELS
 from support.models.sessions import model

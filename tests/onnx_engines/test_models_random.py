@@ -1,17 +1,13 @@
 """Random models of lists: all ways to run them give the same values, and the same errors."""
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, note, settings
+from support.models.judge import Judge
+from support.models.random_models import KINDS, cases
+from support.models.sessions import model
 from support.random_cases import examples
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.judge import Judge  # noqa: E402
-from support.models.random_models import KINDS, cases  # noqa: E402
-from support.models.sessions import model  # noqa: E402
 
 # The list keeps its three elements: the other branch never runs, and has four.
 UNCUT = """

@@ -1,22 +1,19 @@
 """Models for runtimes with few operators: the target "portable", fixed shapes, loops that are written out."""
 
 import numpy as np
+import onnx
 import pytest
+from support.models.exported import MODELS
+from support.models.lowering import left_in, ops, session
+from support.models.ragged_io import packed
+from support.models.sessions import model
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from support.models.exported import MODELS  # noqa: E402
-from support.models.lowering import left_in, ops, session  # noqa: E402
-from support.models.ragged_io import packed  # noqa: E402
-from support.models.sessions import model  # noqa: E402
-
-from seqcore import TensorSequence  # noqa: E402
-from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx.__main__ import main  # noqa: E402
-from seqcore.onnx._lowering import unroll  # noqa: E402
-from seqcore.onnx.explaining import explain  # noqa: E402
-from seqcore.onnx.lowering import lower_with_loops  # noqa: E402
+from seqcore import TensorSequence
+from seqcore.onnx import InferenceSession, lower
+from seqcore.onnx.__main__ import main
+from seqcore.onnx._lowering import unroll
+from seqcore.onnx.explaining import explain
+from seqcore.onnx.lowering import lower_with_loops
 
 
 def depth(graph):

@@ -1,49 +1,15 @@
 """seqcore.onnx.lower: what becomes of a model's sequences, and that the model does what it did."""
 
 import numpy as np
+import onnx
 import pytest
+from support.models.lists_in_loops import ELEMENT, LENGTHS, NONE, STACK, feeds, feeds_of_strings, loop
+from support.models.lowering import check, left_in, lowered, ops, outcome, parse, quick_report, rows, session
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.lowering import (  # noqa: E402
-    check,
-    left_in,
-    lowered,
-    ops,
-    outcome,
-    parse,
-    quick_report,
-    rows,
-    session,
-)
-
-from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+from seqcore.onnx import InferenceSession, lower
+from seqcore.onnx.lowering import lower_with_report
 
 pytestmark = pytest.mark.mostly_slow(5)
-
-LENGTHS = [0, 1, 2, 7]
-
-
-def loop(insert="t = SequenceInsert(s, e)", after="", x="float[N, 4]", outs="float[A, B] y", element=None):
-    """A loop over the rows of x that inserts them into a list; `after` reads the list l."""
-    element = element or "q = Gather(x, i) e = Add(q, q)"
-    return f"""g ({x} x, int64 n, int64[K] p) => ({outs})
-    <bool yes = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64 back = {{-1}}> {{
-        none = SequenceEmpty()
-        l = Loop(n, yes, none) <body = b (int64 i, bool c, seq(float[?]) s) => (bool c2, seq(float[?]) t) {{
-            c2 = Identity(c)
-            {element}
-            {insert}
-        }}>
-        {after}
-    }}"""
-
-
-STACK = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l)"
-
 
 BRANCH = """z = Cast<to = 9>(p) z0 = Squeeze(z)
     y = If(z0) <
@@ -52,15 +18,7 @@ BRANCH = """z = Cast<to = 9>(p) z0 = Squeeze(z)
     >"""
 # Elements that are longer in each round.
 RAGGED = """f = Constant<value = int64[1] {1}>() o = Constant<value = int64[1] {0}>() i1 = Reshape(i, f)
-            n1 = Add(i1, f) q = Gather(x, i) e = Slice(q, o, n1)"""
-
-
-def loop_feeds(*positions, lengths=LENGTHS):
-    return [
-        {"x": rows(max(n, 1)), "n": np.int64(n), "p": np.array([p])}
-        for n in lengths
-        for p in positions or [0]
-    ]
+            n1 = Add(i1, f) q = Gather(x, i) e = Slice(q, o, n1) t = SequenceInsert(s, e)"""
 
 
 @pytest.mark.parametrize("opset", [11, 13])
@@ -86,13 +44,13 @@ class TestLoops:
     @pytest.mark.parametrize("what", ["m = SequenceLength(l)", "m = SequenceAt(l, p)"])
     def test_readers_that_need_one_shape(self, what):
         outs = "int64 m" if "Length" in what else "float[M] m"
-        check(loop(after=what, outs=outs), loop_feeds(-2, 0, 1))
+        check(loop(after=what, start=NONE, outs=outs), feeds(-2, 0, 1))
         # Rounds differ in shape: only a stack of them would fail anyway.
-        check(loop(after=what, outs=outs, element=RAGGED), loop_feeds(-2, 0, 1), gone=False)
-        check(loop(after=STACK, element=RAGGED), loop_feeds(0))
+        check(loop(RAGGED, what, NONE, outs), feeds(-2, 0, 1), gone=False)
+        check(loop(RAGGED, start=NONE), feeds(0))
 
     def test_a_stack_that_may_not_be_needed_proves_nothing(self):
-        check(loop(after=BRANCH, element=RAGGED), loop_feeds(0, 1), gone=False)
+        check(loop(RAGGED, BRANCH, NONE), feeds(0, 1), gone=False)
 
     @pytest.mark.parametrize(
         ("insert", "why"),
@@ -104,7 +62,7 @@ class TestLoops:
         ],
     )
     def test_what_stays(self, insert, why):
-        model = parse(loop(insert, STACK))
+        model = parse(loop(f"{ELEMENT} {insert}", start=NONE))
         result, notes = quick_report(model)
         if why:
             assert result == model
@@ -113,21 +71,22 @@ class TestLoops:
             assert left_in(result) == []  # what isn't needed is no hindrance
 
     def test_strings(self):
-        element = "o = Constant<value = int64[1] {-1}>() k = Reshape(i, o) e = GatherND(x, k)"
-        text = loop(after=f"{STACK} z = SequenceAt(l, p)", element=element, outs="float[A, B] y, float[C] z")
-        text = text.replace("float", "string").replace("SequenceEmpty()", "SequenceEmpty<dtype = 8>()")
-        check(text, [one | {"x": one["x"].astype(str).astype(object)} for one in loop_feeds(-3, -1, 0, 2)])
+        body = """o = Constant<value = int64[1] {-1}>() k = Reshape(i, o) e = GatherND(x, k)
+            t = SequenceInsert(s, e)"""
+        after, start = f"{STACK} z = SequenceAt(l, p)", NONE.replace("()", "<dtype = 8>()")
+        text = loop(body, after, start, "float[A, B] y, float[C] z").replace("float[", "string[")
+        check(text, feeds_of_strings(-3, -1, 0, 2))
 
     @pytest.mark.parametrize("level", ["DISABLE_ALL", "ENABLE_BASIC", "ENABLE_ALL"])
     def test_guards_outlive_every_optimizer(self, level):
         import onnxruntime
 
-        text = loop(after=f"{STACK} z = SequenceAt(l, p)", outs="float[A, B] y, float[C] z")
+        text = loop(after=f"{STACK} z = SequenceAt(l, p)", start=NONE, outs="float[A, B] y, float[C] z")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
         running = onnxruntime.InferenceSession(lowered(parse(text)).SerializeToString(), options)
-        for feed, n in zip(loop_feeds(-3, 1), np.repeat(LENGTHS, 2), strict=True):
+        for feed, n in zip(feeds(-3, 1), np.repeat(LENGTHS, 2), strict=True):
             inside = -n <= feed["p"][0] < n
             assert (outcome(running, feed) is not None) == inside
 
@@ -142,7 +101,7 @@ def test_a_model_without_sequences_comes_back_equal():
 
 
 def test_arguments():
-    model = parse(loop(after=STACK))
+    model = parse(loop(start=NONE))
     assert lower(model.SerializeToString()) == lower(model)
     with pytest.raises(
         TypeError, match=r"model must be a path, bytes or a ModelProto, got .* of type GraphProto"

@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
 from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, rows, session
 from support.models.sessions import AGAIN
 
@@ -73,7 +68,7 @@ def text_of(made, at):
 
 
 def feeds():
-    for k, n in ((4, 0), (4, 1), (4, 4), (4, 5), (1, 1), (1, 2), (0, 0), (3, 2), (700, 690)):
+    for k, n in ((4, 0), (4, 1), (4, 4), (4, 5), (1, 1), (1, 2), (0, 0), (3, 2), (530, 520)):
         positions = np.random.default_rng(k).integers(-k, max(k, 1), n + 1)
         yield {"x": rows(k), "at": positions, "n": np.array(n)}
 
@@ -146,7 +141,7 @@ def test_a_reader_between():
 @pytest.mark.parametrize("step", ["zero", "p{}"])
 def test_a_position_at_the_end_of_a_long_chain(step):
     """Longer than Python's stack, and with more ways through it than could be followed."""
-    names = range(3_000 if step == "zero" else 40)
+    names = range(1_200 if step == "zero" else 40)
     chain = " ".join(f"p{k + 1} = Add (p{k}, {step.format(k)})" for k in names)
     text = f"""g (float[N, 4] x, int64 p0) => (float[4] y) <int64 zero = {{0}}> {{
         rows = SplitToSequence <keepdims = 0> (x) {chain} y = SequenceAt (rows, p{names[-1] + 1})

@@ -8,11 +8,6 @@ import contextlib
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
 from support.models.lowering import SEQUENCE_OPS, assert_same, left_in, outcome, parse, rows, session
 
 from seqcore.onnx import InferenceSession

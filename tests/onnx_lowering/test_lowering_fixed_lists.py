@@ -1,11 +1,6 @@
 """seqcore.onnx.lower: lists that keep their number of elements, and that get more behind a loop."""
 
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
 from support.models.lists_in_loops import (
     APPEND,
     NONE,

@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
 from support.models.lowering import assert_same, left_in, ops, outcome, parse, quick_report, rows, session
 
 from seqcore.onnx._lists import accumulate, elements, pieces, trace

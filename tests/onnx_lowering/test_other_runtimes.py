@@ -1,14 +1,10 @@
-# ruff: noqa: E402
 """Exported models without sequences, in runtimes that have none: OpenVINO, and onnx's reference evaluator."""
 
 from functools import cache
 
 import numpy as np
+import onnx
 import pytest
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.exported import MODELS
 from support.models.lowering import left_in
 from support.models.sessions import model, reference

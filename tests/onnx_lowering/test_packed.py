@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
 from support.models.lowering import (
     OPSETS,
     assert_same,

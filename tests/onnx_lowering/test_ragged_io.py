@@ -1,18 +1,14 @@
 """lower(model, ragged_io=True): sequences that a model takes and gives, as tensors."""
 
 import numpy as np
+import onnx
 import pytest
+from support.models.lowering import outcome, parse, session
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.lowering import outcome, parse, session  # noqa: E402
-
-from seqcore import TensorSequence  # noqa: E402
-from seqcore.onnx import InferenceSession, lower  # noqa: E402
-from seqcore.onnx.__main__ import main  # noqa: E402
-from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+from seqcore import TensorSequence
+from seqcore.onnx import InferenceSession, lower
+from seqcore.onnx.__main__ import main
+from seqcore.onnx.lowering import lower_with_report
 
 pytestmark = pytest.mark.mostly_slow(5)
 

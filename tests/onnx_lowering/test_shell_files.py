@@ -1,22 +1,19 @@
 """What `lower` writes over: files alone, whole or not at all, and its input never unasked."""
 
+import io
 import os
 import stat
 import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
+from support.models.lowering import left_in, parse, rows
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.lowering import left_in, parse, rows  # noqa: E402
-
-import seqcore.onnx.__main__ as files  # noqa: E402
-from seqcore.onnx import lower  # noqa: E402
-from seqcore.onnx.__main__ import main  # noqa: E402
+import seqcore.onnx.__main__ as files
+from seqcore.onnx import lower
+from seqcore.onnx.__main__ import main
 
 posix = pytest.mark.skipif(os.name != "posix", reason="devices, pipes and links are POSIX's")
 
@@ -56,9 +53,8 @@ def failure(capfd, *arguments):
     return printed.err
 
 
-def shell(*arguments, **options):
-    command = [sys.executable, "-m", "seqcore.onnx", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=300, check=False, **options)
+def on_standard_input(monkeypatch, data):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
 def what_is_in(folder):
@@ -110,13 +106,11 @@ def test_the_input_is_replaced_only_if_asked(path, capfd):
     assert names[2].read_bytes() == before  # the other name of what was there
 
 
-@pytest.mark.slow
-def test_the_input_may_come_by_standard_input(path):
+def test_the_input_may_come_by_standard_input(path, capfd, monkeypatch):
     before = path.read_bytes()
-    with path.open("rb") as file:
-        ended = shell("lower", "-", "-o", path, stdin=file)
-    assert ended.returncode == 1
-    assert b"is the input model" in ended.stderr
+    with path.open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert "is the input model" in failure(capfd, "lower", "-", "-o", path)
     assert path.read_bytes() == before
 
 
@@ -161,10 +155,10 @@ def test_permissions_stay(path):
 # -- halfway -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.thread_unsafe
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends writes beyond a bound with an error")
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["model", "model and data"])
-def test_a_full_disk_leaves_what_was_there(weighty, elsewhere):
+def test_a_full_disk_leaves_what_was_there(weighty, elsewhere, capfd):
     import resource
 
     folder = weighty.parent / "to"
@@ -176,13 +170,14 @@ def test_a_full_disk_leaves_what_was_there(weighty, elsewhere):
         onnx.save(onnx.load(weighty), weighty)  # all in one file
         out.write_bytes(b"before")
     before = what_is_in(folder)
-    ended = shell(
-        *("lower", weighty, "-o", out),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-    assert ended.returncode == 1
-    assert ended.stderr.decode() == f"seqcore.onnx: {out}: File too large\n"
+    capfd.readouterr()
+    bounds = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, bounds[1]))
+    try:
+        message = failure(capfd, "lower", weighty, "-o", out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, bounds)
+    assert message == f"seqcore.onnx: {out}: File too large\n"
     assert what_is_in(folder) == before
     assert len(list(folder.iterdir())) == len(before)
 
@@ -282,59 +277,56 @@ def test_permissions_of_data_stay(weighty):
 
 @pytest.mark.slow
 def test_from_standard_input_to_standard_output(path):
-    ended = shell("lower", "-", "-o", "-", input=path.read_bytes())
+    command = [sys.executable, "-m", "seqcore.onnx", "lower", "-", "-o", "-"]
+    ended = subprocess.run(command, input=path.read_bytes(), capture_output=True, timeout=300)
     assert ended.returncode == 0
     assert onnx.load_model_from_string(ended.stdout) == lower(parse(MODEL))
     assert b"standard output: 1 sequence lowered, none left" in ended.stderr
-    assert shell("explain", "-", input=path.read_bytes()).stdout.startswith(b"a session ")
 
 
-@pytest.mark.slow
-def test_weights_in_files_come_along_to_standard_output(weighty, tmp_path):
-    ended = shell("lower", weighty, "-o", "-")
-    (weights,) = onnx.load_model_from_string(ended.stdout).graph.initializer
+def test_weights_in_files_come_along_to_standard_output(weighty, capfdbinary):
+    assert main(["lower", str(weighty), "-o", "-"]) == 0
+    (weights,) = onnx.load_model_from_string(capfdbinary.readouterr().out).graph.initializer
     assert np.array_equal(onnx.numpy_helper.to_array(weights), rows(100, 100))
 
 
-@pytest.mark.mostly_slow(7)
-@pytest.mark.parametrize("data", [b"", b"hello", b"\x08\x08"])
-@pytest.mark.parametrize("command", [["explain", "-"], ["lower", "-", "-o", "-"]])
-@pytest.mark.mostly_at_night(5)
-def test_what_is_no_model(data, command):
-    ended = shell(*command, input=data)
-    assert ended.returncode == 1
-    assert ended.stdout == b""
-    assert b"what came on standard input can't be read as an ONNX model" in ended.stderr
+def test_what_is_no_model(capfd, monkeypatch):
+    for data in (b"", b"hello", b"\x08\x08"):
+        for command in (["explain", "-"], ["lower", "-", "-o", "-"]):
+            on_standard_input(monkeypatch, data)
+            message = failure(capfd, *command)
+            assert "what came on standard input can't be read as an ONNX model" in message
 
 
-@pytest.mark.slow
 @posix
-def test_pipes_are_read_once(path):
-    """As of a shell's `<(…)`."""
+def test_pipes_are_read_once(path, capfd, monkeypatch):
+    """As of a shell's `<(…)`; and standard input."""
+    on_standard_input(monkeypatch, path.read_bytes())
+    assert main(["explain", "-"]) == 0
+    assert capfd.readouterr().out.startswith("a session ")
     here, there = os.pipe()
     os.write(there, path.read_bytes())
     os.close(there)
-    ended = shell("explain", f"/dev/fd/{here}", pass_fds=[here])
+    assert main(["explain", f"/dev/fd/{here}"]) == 0
     os.close(here)
-    assert ended.stdout.startswith(b"a session ")
-    assert b"lower MODEL -o OUT" in ended.stdout
+    printed = capfd.readouterr().out
+    assert printed.startswith("a session ")
+    assert "lower MODEL -o OUT" in printed
 
 
-@pytest.mark.slow
 @posix
-def test_a_terminal_gets_no_model(path):
+def test_a_terminal_gets_no_model(path, capfd, monkeypatch):
     import pty
 
     try:
         ours, theirs = pty.openpty()
     except OSError as error:
         pytest.skip(f"this system has no terminal to give: {error}")
-    command = [sys.executable, "-m", "seqcore.onnx", "lower", str(path), "-o", "-"]
-    ended = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, timeout=300, check=False)
-    os.close(theirs)
+    with open(theirs, "w") as terminal, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", terminal)
+        assert main(["lower", str(path), "-o", "-"]) == 1
     os.close(ours)
-    assert ended.returncode == 1
-    assert b"a model can't be printed to a terminal" in ended.stderr
+    assert "a model can't be printed to a terminal" in capfd.readouterr().err
 
 
 # -- what to do next ---------------------------------------------------------------------------------------
@@ -355,9 +347,8 @@ def test_it_says_what_to_do_next(path, capfd):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["with space.onnx", "-.onnx", "ünï.onnx"])
-def test_odd_names(tmp_path, name):
-    onnx.save(parse(MODEL), tmp_path / "in.onnx")
-    assert shell("lower", "in.onnx", f"-o./{name}", cwd=tmp_path).returncode == 0
-    assert onnx.load(tmp_path / name) == lower(parse(MODEL))
+def test_odd_names(path, name, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    assert main(["lower", "in.onnx", f"-o./{name}"]) == 0
+    assert onnx.load(path.with_name(name)) == lower(parse(MODEL))

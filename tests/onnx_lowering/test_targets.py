@@ -1,16 +1,13 @@
 """A lowered model is one that its target takes: onnxruntime loads it, and onnx checks it in full."""
 
 import numpy as np
+import onnx
 import pytest
+from support.models.lowering import left_in, session
+from support.models.sessions import AGAIN, model
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from support.models.lowering import left_in, session  # noqa: E402
-from support.models.sessions import AGAIN, model  # noqa: E402
-
-from seqcore.onnx import InferenceSession, lower, lowering  # noqa: E402
-from seqcore.onnx.lowering import lower_with_report  # noqa: E402
+from seqcore.onnx import InferenceSession, lower, lowering
+from seqcore.onnx.lowering import lower_with_report
 
 # CenterCropPad is a function, and onnxruntime (1.32) makes an invalid model of one in the body of a map.
 CROPS = """

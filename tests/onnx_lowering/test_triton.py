@@ -1,13 +1,12 @@
 """Models for Triton Inference Server: its configuration, and inputs as it feeds them."""
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-
-from seqcore.onnx.__main__ import main  # noqa: E402
-from seqcore.onnx.lowering import lower_for_triton  # noqa: E402
+from seqcore.onnx.__main__ import main
+from seqcore.onnx.lowering import lower_for_triton
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]>'
 SUM = """{out} = SequenceMap ({seq}) <body = b{out} (float[{shape}] e{out}) => (float r{out}) {{

@@ -7,15 +7,12 @@ import sys
 import pytest
 from support.random_cases import seeds
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 SCRIPT = "import sys; from support.models import damage; damage.main(*map(int, sys.argv[1:]))"
 
 pytestmark = pytest.mark.thread_unsafe
 
 
-COUNT = 20  # models in one process
+COUNT = 50  # models in one process
 
 
 @pytest.mark.mostly_slow(5)

@@ -6,24 +6,21 @@ for each value, which go through all loops and branches as further states.
 
 from functools import cache
 
+import onnx
+import onnxruntime
 import pytest
+from support.models.exported import MODELS
+from support.models.soundness import named_lengths, unsound
 
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.exported import MODELS  # noqa: E402
-from support.models.soundness import named_lengths, unsound  # noqa: E402
-
-from seqcore.onnx._engines.interface import Interface  # noqa: E402
-from seqcore.onnx._lowering.pipeline import lower_prepared  # noqa: E402
-from seqcore.onnx._model.graph import Node  # noqa: E402
-from seqcore.onnx._model.load import parse, place_of  # noqa: E402
-from seqcore.onnx._model.prepare import prepare  # noqa: E402
-from seqcore.onnx._model.prepared import Prepared  # noqa: E402
-from seqcore.onnx._model.types import sequence, to_type_proto  # noqa: E402
-from seqcore.onnx._model.weights import without_weights  # noqa: E402
-from seqcore.onnx._model.writing import to_message  # noqa: E402
+from seqcore.onnx._engines.interface import Interface
+from seqcore.onnx._lowering.pipeline import lower_prepared
+from seqcore.onnx._model.graph import Node
+from seqcore.onnx._model.load import parse, place_of
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.types import sequence, to_type_proto
+from seqcore.onnx._model.weights import without_weights
+from seqcore.onnx._model.writing import to_message
 
 
 @cache

@@ -1,24 +1,21 @@
 """Inference of tensor operators: what their rules say of types, shapes and numbers is so, whatever is fed."""
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import helper
+from support.models.lowering import session, unchecked
+from support.models.operator_cases import CASES, ENDS, any_of, lengths, maybe
+from support.models.soundness import inference_of, named_lengths, unsound, unsound_numbers
+from support.random_cases import seeds
 
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from onnx import helper  # noqa: E402
-from support.models.lowering import session, unchecked  # noqa: E402
-from support.models.operator_cases import CASES, ENDS, any_of, lengths, maybe  # noqa: E402
-from support.models.soundness import inference_of, named_lengths, unsound, unsound_numbers  # noqa: E402
-from support.random_cases import seeds  # noqa: E402
-
-from seqcore.onnx._model import record  # noqa: E402
-from seqcore.onnx._model.prepare import prepare  # noqa: E402
-from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
-from seqcore.onnx._model.weights import without_weights  # noqa: E402
-from seqcore.onnx._model.writing import forget_shape, to_message  # noqa: E402
-from seqcore.onnx._operators.tensor_operators import TensorOperator  # noqa: E402
+from seqcore.onnx._model import record
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto
+from seqcore.onnx._model.weights import without_weights
+from seqcore.onnx._model.writing import forget_shape, to_message
+from seqcore.onnx._operators.tensor_operators import TensorOperator
 
 OPSETS = [11, 13, 17, 21]
 CASES_OF_EACH = seeds(2, 24)  # for each operator and version

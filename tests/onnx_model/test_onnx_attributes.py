@@ -1,13 +1,10 @@
-# ruff: noqa: E402
 """Attributes in seqcore.onnx are set in their own class only: nothing changes an object from outside."""
 
 import ast
 from pathlib import Path
 
-import pytest
-
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
+import onnx
+import onnxruntime
 
 import seqcore.onnx
 from seqcore.onnx._model.graph import Graph, Node

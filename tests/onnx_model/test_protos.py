@@ -6,19 +6,16 @@ import sys
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import SequenceProto, TensorProto, helper, numpy_helper
+from support.strategies import NAMES, array_lists, assert_holds, dtype_of, filled
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from onnx import SequenceProto, TensorProto, helper, numpy_helper  # noqa: E402
-from support.strategies import NAMES, array_lists, assert_holds, dtype_of, filled  # noqa: E402
-
-import seqcore as sq  # noqa: E402
-from seqcore.onnx import from_proto, to_proto  # noqa: E402
-from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
+import seqcore as sq
+from seqcore.onnx import from_proto, to_proto
+from seqcore.onnx._model.tensors import tensor_type
 
 pytestmark = pytest.mark.mostly_slow(3)
 

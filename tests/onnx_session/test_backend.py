@@ -1,15 +1,12 @@
 """seqcore.onnx.backend: what the interface takes beyond the ways in which onnx's tests use it."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, parser
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from onnx import helper, parser  # noqa: E402
-
-from seqcore import TensorSequence  # noqa: E402
-from seqcore.onnx import backend  # noqa: E402
+from seqcore import TensorSequence
+from seqcore.onnx import backend
 
 MODEL = parser.parse_model("""
     <ir_version: 8, opset_import: ["": 17]>

@@ -6,11 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
 from onnx.backend.test import BackendTest
 from onnx.backend.test.loader import load_model_tests
 

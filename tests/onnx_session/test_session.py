@@ -1,13 +1,9 @@
 """seqcore.onnx.InferenceSession as a whole: what it says of models, passing through, threads."""
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 import onnx
 import onnxruntime
+import pytest
 from support.models.sessions import (
     APPEND,
     LOOP,

@@ -3,12 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 import onnx
+import pytest
 from support.models.sessions import (
     APPEND,
     APPEND_FEED,

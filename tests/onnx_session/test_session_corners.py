@@ -3,12 +3,8 @@
 import os
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 import onnx
+import pytest
 from onnx import numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
 from support.models.sessions import AGAIN, f32, model

@@ -8,16 +8,13 @@ import sys
 import threading
 
 import numpy as np
+import onnxruntime as ort
 import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as state
+from support.models.sessions import AGAIN, assert_values, f32, i64, model
 
-pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
-
-from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: E402
-from support.models.sessions import AGAIN, assert_values, f32, i64, model  # noqa: E402
-
-import seqcore as sq  # noqa: E402
-from seqcore.onnx import GraphBody, InferenceSession  # noqa: E402
+import seqcore as sq
+from seqcore.onnx import GraphBody, InferenceSession
 
 THEIRS = ort.InferenceSession
 PICKS = """

@@ -1,10 +1,6 @@
 """Optionals in the session: inputs, outputs, states and branches; None or the value."""
 
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.sessions import (
     assert_fails,
     assert_values,

@@ -1,14 +1,11 @@
 """Models that draw random numbers: a session draws one stream, whatever runs it, as onnxruntime's does."""
 
 import numpy as np
+import onnxruntime as ort
 import pytest
+from support.models.sessions import model, reference
 
-pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
-
-from support.models.sessions import model, reference  # noqa: E402
-
-from seqcore.onnx import InferenceSession, lower  # noqa: E402
+from seqcore.onnx import InferenceSession, lower
 
 ROWS = "rows = SplitToSequence <keepdims = 0> (x)"
 # What draws from tensors of two numbers called `r`.

@@ -4,10 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.sessions import (
     APPEND,
     APPEND_FEED,

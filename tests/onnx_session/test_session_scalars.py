@@ -1,15 +1,12 @@
 """Scalar inputs that are fed as arrays of one element: onnxruntime takes them, and so do we."""
 
 import numpy as np
+import onnxruntime
 import pytest
+from support.models.exported import MODELS
+from support.models.sessions import assert_values, model, reference
 
-pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-
-from support.models.exported import MODELS  # noqa: E402
-from support.models.sessions import assert_values, model, reference  # noqa: E402
-
-from seqcore.onnx import InferenceSession  # noqa: E402
+from seqcore.onnx import InferenceSession
 
 # The elements of a list are looked up, and doubled as often as the loop runs.
 LOOK_UP = """

@@ -1,4 +1,3 @@
-# ruff: noqa: E402
 """Models that are written in other ways: what onnxruntime runs, we run, with the same results."""
 
 import contextlib
@@ -7,11 +6,9 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
-
-onnx = pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
-
 from onnx import helper, numpy_helper
 from support.models.exported import MODELS
 from support.models.sessions import AGAIN, f32, i64, model, reference

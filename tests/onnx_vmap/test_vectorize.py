@@ -3,14 +3,10 @@
 from itertools import pairwise
 
 import numpy as np
+import onnx
 import pytest
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from support.models.lowering import assert_same, parse, unchecked  # noqa: E402
-from support.models.vectorizing import (  # noqa: E402
+from support.models.lowering import assert_same, parse, unchecked
+from support.models.vectorizing import (
     appending,
     body,
     check_at_once,
@@ -20,7 +16,7 @@ from support.models.vectorizing import (  # noqa: E402
     vectorized,
 )
 
-from seqcore.onnx._vmap import loop  # noqa: E402
+from seqcore.onnx._vmap import loop
 
 pytestmark = pytest.mark.mostly_slow(5)
 

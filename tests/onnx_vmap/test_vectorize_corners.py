@@ -2,10 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, session
 
 from seqcore.onnx import InferenceSession, lower

@@ -7,20 +7,16 @@ same for all; axes and shapes are constants or fed.
 import re
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
+from support.models.lowering import session
+from support.models.operator_cases import CASES
+from support.models.vectorizing import check_same, vectorized
+from support.random_cases import seeds
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from onnx import TensorProto, helper  # noqa: E402
-from support.models.lowering import session  # noqa: E402
-from support.models.operator_cases import CASES  # noqa: E402
-from support.models.vectorizing import check_same, vectorized  # noqa: E402
-from support.random_cases import seeds  # noqa: E402
-
-from seqcore.onnx._model import record  # noqa: E402
-from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto  # noqa: E402
+from seqcore.onnx._model import record
+from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto
 
 OPSETS = [14, 17, 21]
 ROWS = 3

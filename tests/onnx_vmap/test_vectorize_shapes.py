@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
 from support.models.vectorizing import TRIPS, body, check_at_once, check_stays, feeds_for
 from support.models.vectorizing import check_no_rule as no_rule
 from support.models.vectorizing import check_rule as check

@@ -37,7 +37,7 @@ def built(tmp_path_factory, kept_builds):
         (folder / file_of(block)).write_text(block.text, encoding="utf-8")
     build(folder, kept=kept_builds)
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
-    build(folder, "setup_tests.py")
+    build(folder, "setup_tests.py", kept_builds)
     return folder
 
 

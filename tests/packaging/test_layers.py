@@ -5,6 +5,7 @@ A module imports a name above it by the table in `seqcore/core/late.py`, at its 
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,7 @@ def imported_by(name, path):
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@cache
 def graph():
     """Return the modules that each module imports; with a module of a package, the package too."""
     found = [*files()]
@@ -79,9 +81,6 @@ def graph():
             packages = {".".join(parts[:k]) for k in range(2, len(parts) + 1)} | {other}
             edges[name] |= {one for one in packages & names if one != name and not name.startswith(f"{one}.")}
     return edges
-
-
-GRAPH = graph()
 
 
 def part_of(name):
@@ -96,18 +95,18 @@ def test_there_is_no_circle_of_imports():
         if name in way:
             circles.append(" > ".join([*way[way.index(name) :], name]))
         elif name not in done:
-            for other in sorted(GRAPH[name]):
+            for other in sorted(graph()[name]):
                 visit(other, [*way, name])
             done.add(name)
 
-    for name in sorted(GRAPH):
+    for name in sorted(graph()):
         visit(name, [])
     assert not circles
 
 
 def test_each_part_imports_only_those_before_it():
     wrong = []
-    for name, others in GRAPH.items():
+    for name, others in graph().items():
         if name.startswith("benchmarks"):
             continue
         here = part_of(name)
@@ -119,7 +118,7 @@ def test_each_part_imports_only_those_before_it():
 
 
 def test_every_part_has_its_place():
-    assert {part_of(name) for name in GRAPH if not name.startswith("benchmarks")} == RANK.keys()
+    assert {part_of(name) for name in graph() if not name.startswith("benchmarks")} == RANK.keys()
 
 
 @pytest.mark.parametrize(("name", "module"), MODULES.items())

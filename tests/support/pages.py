@@ -166,8 +166,16 @@ def run_command(line, kept_builds):
         return done.stdout
     else:
         assert words[:3] == ["python", "-m", "seqcore.onnx"], f"no test knows how to run: {line}"
-        done = run_module(*words[2:])
-        return done.stdout + done.stderr
+        from seqcore.onnx.__main__ import main
+
+        printed = io.StringIO()
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+            contextlib.suppress(SystemExit),  # of --help
+        ):
+            main(words[3:])
+        return printed.getvalue()
     return ""
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
+from support.strategies import same
 
 ITEMS = {
     "bool": pa.bool_(),
@@ -107,8 +108,13 @@ def elements_of(array):
     return [np.array(one, rows.dtype) for one in rows]
 
 
-def chunks_of(chunked):
-    return [one for chunk in chunked.chunks for one in elements_of(chunk)]
+def assert_elements(array, expected):
+    """The elements of an array, or of all chunks of one, are these."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    got = [one for chunk in chunks for one in elements_of(chunk)]
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected, strict=True):
+        assert same(one, other), (one, other)
 
 
 def address_of(array):

@@ -1,17 +1,12 @@
 """Graphs for the tests of GraphBody, and what their results are held against."""
 
 import numpy as np
-import pytest
+import onnx
+from onnx import helper
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ml_dtypes")
-
-from onnx import helper  # noqa: E402
-
-from seqcore.dtypes import ELEMENT_TYPES, element_type  # noqa: E402
-from seqcore.onnx._model.tensors import tensor_type  # noqa: E402
-from seqcore.onnx._thresholds import A_NODE_MORE, COPIES_PAY  # noqa: E402
+from seqcore.dtypes import ELEMENT_TYPES, element_type
+from seqcore.onnx._model.tensors import tensor_type
+from seqcore.onnx._thresholds import A_NODE_MORE, COPIES_PAY
 
 TYPES = [*ELEMENT_TYPES, "bfloat16"]
 ENOUGH = COPIES_PAY + 6 * A_NODE_MORE  # for every way to be in use

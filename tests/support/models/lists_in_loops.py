@@ -9,7 +9,8 @@ STACK = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l)"
 ONE = "first = SequenceConstruct(a)"
 TWO = "first = SequenceConstruct(a, b)"
 NONE = "first = SequenceEmpty()"
-APPEND = "q = Gather(x, i) e = Add(q, q) t = SequenceInsert(s, e)"
+ELEMENT = "q = Gather(x, i) e = Add(q, q)"
+APPEND = f"{ELEMENT} t = SequenceInsert(s, e)"
 # What is appended in rounds of which the row starts with more than 50.
 SOME = """q = Gather(x, i) k = Gather(q, zero) big = Greater(k, fifty)
     t = If(big) <then_branch = f () => (seq(float[?]) f1) { e = Add(q, q) f1 = SequenceInsert(s, e) },
@@ -39,10 +40,10 @@ def feeds(*positions, lengths=LENGTHS, width=4):
     ]
 
 
-def feeds_of_strings():
+def feeds_of_strings(*positions):
     return [
         {key: value.astype(str).astype(object) if key in "xab" else value for key, value in feed.items()}
-        for feed in feeds()
+        for feed in feeds(*positions)
     ]
 
 
