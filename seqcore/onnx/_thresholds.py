@@ -20,19 +20,20 @@ MOST_EDITED = 2048
 # From so many elements on a loop that pads what it appends, and has up to 2.5 times the nodes, is quicker: it
 # takes 0.5 to 1.1 of the time at 200 and 0.3 to 0.5 at 512, at 50 0.9 to 1.2.
 LONG_TO_PAD = 128
-# From so many iterations on a lowered model without lists in its loops is quicker than a smaller one with
-# them: by 8 % at 8 iterations and 45 % at 63 where its loops stay. At 2 it is slower, by up to 70 µs.
+# From so many iterations on, if not from fewer by its nodes, a lowered model without lists in its loops is
+# quicker than a smaller one with them: by 8 % at 8 iterations and 45 % at 63 where its loops stay. At 2 it is
+# slower, by up to 70 µs.
 FEW = 8
 # Lists of more elements, which go in one by one, are slower than values and lengths: these take 0.8 of their
 # time at 16 elements and 0.4 at 63, at 8 1.2 times as long.
 MOST_TO_CONVERT = 16
-# A lowered model without lists of so many times the nodes of the given one took 0.5 to 1.0 of its time at all
-# sizes (8 of 8 models).
-AS_SMALL = 1.1
-# The iterations of a loop that are counted on, where two models are compared by their nodes; …
-TRIPS = 4
-# … and where only many iterations count: a model with tensors in place of lists then took 0.2 to 1.0 of the
-# given one's time at 50 to 512 elements where it has at most so many times its nodes (41 of 41 models).
+# A lowered model without lists of so many times the nodes of the given one, …
+AS_SMALL = 1.35
+# … where loops have so many iterations, took 0.6 to 1.2 of its time at one element and less at all others (36
+# of 36 models); with 1.4 to 2.1 times the nodes 1.3 to 2.0 times as long (10 models).
+TRIPS = 2
+# A model with tensors in place of lists took 0.2 to 1.0 of the given one's time at 50 to 512 elements where,
+# by many iterations, it has at most so many times its nodes (41 of 41 models).
 MANY_TRIPS, MOST_LARGER = 128, 1.2
 # With up to so many times the nodes it takes 0.3 to 0.6 of the given one's time at 128 to 512 elements (two
 # models), with more 0.3 to 1.4.

@@ -57,15 +57,16 @@ class TestOrder:
         assert ran(used.engines) == {"tensors": (1, 0)}
 
     @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("n", [1, FEW, FEW + 1, 100])
+    @pytest.mark.parametrize("n", [1, FEW - 1, FEW, 100])
     def test_more_than_few_iterations_go_as_one_operator(self, n):
+        """By its nodes the lowered model is quicker from so many on."""
         one = MODELS["unbind_edits"]
         used = InferenceSession(one.path)
         compiled = used._engines.compiled
-        assert compiled.whole.limit == FEW
+        assert compiled.whole.limit == FEW - 1
         feed = one.example(n)
         assert_values(used.run(None, feed), by_reference(onnx.load(one.path), feed))
-        assert ran(compiled) == {"short" if n <= FEW else "tensors": (1, 0)}
+        assert ran(compiled) == {"short" if n < FEW else "tensors": (1, 0)}
 
     def test_steps_of_the_lowered_model_come_before_those_of_the_given(self):
         text = """g (float[N, 4] x, seq(float[4]) s) => (seq(float[4]) t, float[4] y) <int64 zero = {0}> {

@@ -198,7 +198,7 @@ class Compiled:
             if self.has_lists:
                 candidates.insert(not is_smaller, Tier("short", partial(self._made_whole, lowered)))
         short = next((one for one in candidates if one.get() is not None), candidates[0])
-        quick_from = made.quick_from if made is not None and self.has_lists else FEW
+        quick_from = made.quick_from if made is not None and self.has_lists else _quick_from(lowered, given)
         tiers = [short if made is None else self._up_to(quick_from, short)]
         if carries_lists(lowered) and (made is None or quick_from == LONG):
             most = MOST_EDITED if made is None else LONG
@@ -269,3 +269,8 @@ def _without_beliefs(prepared: Prepared) -> Prepared:
     unsure = Prepared(model, prepared.weights)
     declare_types(model, unsure)
     return unsure
+
+
+def _quick_from(lowered: Prepared, given: Prepared) -> int:
+    """Return up to how many iterations the given model is quicker."""
+    return next((n for n in range(1, FEW) if size_of(lowered, n) <= size_of(given, n)), FEW)
