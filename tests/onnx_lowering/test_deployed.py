@@ -298,3 +298,26 @@ def test_command_line(tmp_path, capsys):
         assert error.startswith("seqcore.onnx: ")
     _, said, _ = run("explain", path, "--shape", "x=3,4", "--unroll", "2")
     assert "has more than 2 iterations" in said
+
+
+def test_a_list_that_is_fixed_to_no_elements():
+    """onnxruntime takes an Expand to no items out."""
+    given = model("""f (seq(int64[K]) s, int64[N] x) => (seq(int64[M]) y)
+        <bool yes = {1}, int64 zero = {0}, int64 three = {3}> {
+        n = SequenceLength (s)
+        few = Mod (n, three)
+        none = SequenceEmpty <dtype = 7> ()
+        y, z = Loop (few, yes, none, s) <body = b (int64 i, bool c, seq(int64[P]) t, seq(int64[Q]) v)
+                                        => (bool d, seq(int64[R]) u, seq(int64[S]) w) {
+            u = SequenceInsert (t, x)
+            w = SequenceInsert (v, x)
+            d = Less (i, zero)
+        }>
+    }""")
+    for n in (0, 2):
+        shapes = {"s_values": (3 * n,), "s_lengths": (n,), "x": (4,)}
+        made = session(lower(given, ragged_io=True, target="portable", shapes=shapes))
+        feed = {"s_values": np.ones(3 * n, np.int64), "s_lengths": np.full(n, 3), "x": np.arange(4)}
+        values, lengths = made.run(None, feed)
+        np.testing.assert_array_equal(values, np.tile(feed["x"], min(n, 1)))
+        assert lengths.tolist() == [4] * min(n, 1)

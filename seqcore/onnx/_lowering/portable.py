@@ -144,6 +144,12 @@ def _known_integers(prepared: Prepared) -> dict[str, np.ndarray[Any, Any]]:
         if all(isinstance(one, int) for one in numbers) and type_.shape in ((), (len(numbers),)):
             array = np.array(numbers, dtype)
             known[name] = array if type_.rank else array.reshape(())
+    # onnxruntime (1.32) drops an Expand to no items.
+    for node in prepared.model.graph.all_nodes():
+        type_ = prepared.type(node.outputs[0])
+        dtype, shape = dtype_of(type_.number), [n for n in type_.shape or () if isinstance(n, int)]
+        if node.is_op("Expand") and dtype is not None and len(shape) == type_.rank and 0 in shape:
+            known[node.outputs[0]] = np.empty(shape, dtype)
     return known
 
 
