@@ -232,3 +232,21 @@ def test_lengths_that_are_all_one(reads, gone):
         [{"x": rows(n, 2), "v": np.zeros(m, np.float32), "w": w, "i": i} for n, m, i in cases],
         gone=gone,
     )
+
+
+def test_a_sum_over_the_lengths_of_a_split():
+    """The loop stacks nothing; a split that doesn't add up fails still."""
+    given = parse("""g (float[N] x, int64[L] lengths) => (int64 total) <bool yes = {1}, int64 zero = {0}> {
+        parts = SplitToSequence <axis = 0> (x, lengths)
+        n = SequenceLength (parts)
+        total = Loop (n, yes, zero) <body = b (int64 i, bool c, int64 s) => (bool d, int64 t) {
+            d = Identity (c)
+            k = Gather (lengths, i)
+            square = Mul (k, k)
+            t = Add (s, square)
+        }>
+    }""")
+    used, x = session(lowered(given)), np.ones(5, np.float32)
+    assert used.run(None, {"x": x, "lengths": np.array([2, 3])})[0] == 13
+    with pytest.raises(Exception, match="Gather"):
+        used.run(None, {"x": x, "lengths": np.array([2, 2])})

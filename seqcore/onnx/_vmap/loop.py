@@ -242,6 +242,7 @@ class VectorizedLoop:
             (trips, numbers),
             is_portable=self._is_portable,
             has_some=self._has_some(),
+            has_stacks=bool(self._parts.scans),
         )
         body.values[self._parts.iteration] = Value(numbers, True)
         return body
@@ -450,6 +451,7 @@ def fits_padded(
         limits = [most(MOST_PADDED), nodes.op("Mul", trips, own), padded]
     conditions = []
     if body.needs_filled and body.has_some:
+        # It is 0 where one is empty, and else more than the others.
         limits.append(nodes.op("Mul", nodes.least(lengths), nodes.constant(MOST_UNPACKED)))
     elif body.needs_filled:
         empty = nodes.op("Less", lengths, nodes.constant(1))

@@ -103,6 +103,8 @@ class Tracer:
         If True, other runtimes than onnxruntime run it too.
     has_some : bool, optional
         If True, there is an iteration, or else it has failed before.
+    has_stacks : bool, optional
+        If True, the loop stacks something.
 
     Attributes
     ----------
@@ -139,9 +141,11 @@ class Tracer:
         iterations: tuple[str, str],
         is_portable: bool = False,
         has_some: bool = False,
+        has_stacks: bool = False,
     ) -> None:
         self.prepared, self.shapes, self.types, self.nodes = prepared, shapes, shapes.types, nodes
-        self.count, self.is_portable, self.has_some = count, is_portable, has_some
+        self.count, self.is_portable = count, is_portable
+        self.has_some, self.has_stacks = has_some, has_stacks
         self.opset = prepared.model.opset
         self.trips, self.numbers = iterations
         self.unbound: set[str] = set()
@@ -320,6 +324,8 @@ class Tracer:
         found: set[str] = set()
         if self._rows_of(shape.inputs[0], found) != self._rows_of(data, found):
             return ""
+        if zeros - found and not self.has_stacks:
+            return ""  # there is nothing to bind to them in its place
         self.unbound |= zeros - found
         return self.name(data)
 
