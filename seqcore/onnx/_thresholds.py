@@ -29,8 +29,8 @@ FEW = 8
 MOST_TO_CONVERT = 16
 # A lowered model without lists of so many times the nodes of the given one, …
 AS_SMALL = 1.35
-# … where loops have so many iterations, took 0.6 to 1.2 of its time at one element and less at all others (36
-# of 36 models); with 1.4 to 2.1 times the nodes 1.3 to 2.0 times as long (10 models).
+# … where loops have so many iterations, took 0.6 to 1.2 of its time at one element and no longer from 16 on
+# (32 of 32 models); with 1.4 to 2.6 times the nodes 0.9 to 2.0 at one element (11 models).
 TRIPS = 2
 # A model with tensors in place of lists took 0.2 to 1.0 of the given one's time at 50 to 512 elements where,
 # by many iterations, it has at most so many times its nodes (41 of 41 models).
