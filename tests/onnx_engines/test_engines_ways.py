@@ -57,16 +57,25 @@ class TestOrder:
         assert ran(used.engines) == {"tensors": (1, 0)}
 
     @pytest.mark.mostly_slow(5)
-    @pytest.mark.parametrize("n", [1, FEW - 1, FEW, 100])
+    @pytest.mark.parametrize("n", [1, 5, 6, 7, 100])
     def test_more_than_few_iterations_go_as_one_operator(self, n):
         """By its nodes the lowered model is quicker from so many on."""
-        one = MODELS["unbind_edits"]
+        one = MODELS["sentence_means"]
         used = InferenceSession(one.path)
         compiled = used._engines.compiled
-        assert compiled.whole.limit == FEW - 1
+        assert compiled.whole.limit == 6 < FEW
         feed = one.example(n)
         assert_values(used.run(None, feed), by_reference(onnx.load(one.path), feed))
-        assert ran(compiled) == {"short" if n < FEW else "tensors": (1, 0)}
+        assert ran(compiled) == {"short" if n < 7 else "tensors": (1, 0)}
+
+    def test_lists_stay_at_the_ends_whose_elements_differ_in_several_axes(self):
+        one = MODELS["map_resized"]
+        used = InferenceSession(one.path, compile="load")
+        feed = one.example(2 * LONG)
+        assert_values(used.run(None, feed), by_reference(onnx.load(one.path), feed))
+        odd = {"images": [*feed["images"][:LONG], np.zeros((3, 8, 6), np.float32)]}
+        assert_values(used.run(None, odd), by_reference(onnx.load(one.path), odd))
+        assert ran(used._engines.compiled) == {"tensors": (1, 0), "given steps": (1, 0)}
 
     def test_steps_of_the_lowered_model_come_before_those_of_the_given(self):
         text = """g (float[N, 4] x, seq(float[4]) s) => (seq(float[4]) t, float[4] y) <int64 zero = {0}> {

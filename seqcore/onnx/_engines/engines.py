@@ -26,7 +26,7 @@ from seqcore.onnx._engines.ragged_model import RaggedModel
 from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.tiers import GivenStepsTier, Run, StepsTier, Tier
-from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, made_whole, size_of
+from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, made_whole, quick_from, size_of
 from seqcore.onnx._lowering.pipeline import lower_prepared
 from seqcore.onnx._model.prepare import declare_types, prepare
 from seqcore.onnx._model.prepared import Prepared
@@ -198,9 +198,13 @@ class Compiled:
             if self.has_lists:
                 candidates.insert(not is_smaller, Tier("short", partial(self._made_whole, lowered)))
         short = next((one for one in candidates if one.get() is not None), candidates[0])
-        quick_from = made.quick_from if made is not None and self.has_lists else _quick_from(lowered, given)
-        tiers = [short if made is None else self._up_to(quick_from, short)]
-        if carries_lists(lowered) and (made is None or quick_from == LONG):
+        tiers, longest = [short], LONG
+        if made is not None:
+            longest = made.quick_from if self.has_lists else FEW
+            if longest == FEW:  # or fewer, by their nodes
+                longest = quick_from(made.prepared, given if short.made is None else short.made.prepared)
+            tiers = [self._up_to(longest, short)]
+        if carries_lists(lowered) and (made is None or longest == LONG):
             most = MOST_EDITED if made is None else LONG
             tiers.append(Tier("long", partial(self._made_whole, lowered, most_elements=most)))
         return tiers if made is None else [*tiers, tensors]
@@ -269,8 +273,3 @@ def _without_beliefs(prepared: Prepared) -> Prepared:
     unsure = Prepared(model, prepared.weights)
     declare_types(model, unsure)
     return unsure
-
-
-def _quick_from(lowered: Prepared, given: Prepared) -> int:
-    """Return up to how many iterations the given model is quicker."""
-    return next((n for n in range(1, FEW) if size_of(lowered, n) <= size_of(given, n)), FEW)

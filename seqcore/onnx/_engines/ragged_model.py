@@ -1,7 +1,8 @@
-"""A model without sequences: they go in and out as values and lengths, and loops carry them as tensors.
+"""A model whose sequences go in and out as values and lengths, and whose loops carry them as tensors.
 
 onnxruntime takes and gives a sequence element by element. If the lowered model takes the elements joined, and
-their lengths, a long sequence costs little more than the copy of its values.
+their lengths, a long sequence costs little more than the copy of its values. Sequences whose elements differ
+in more than their first axis stay, at the ends.
 
 A loop that stays copies a list that is one tensor at each edit. While the list is small, that takes less time
 than onnxruntime's edits, if the iterations have about as many nodes. With twice as many it takes less time
@@ -20,7 +21,7 @@ import numpy as np
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.checked_model import go_on_with
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._engines.whole import WholeModel, has_lists, has_nested_lists, size_of
+from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, has_nested_lists, size_of
 from seqcore.onnx._lists.boundary import open_sequences
 from seqcore.onnx._lowering.pipeline import lower_prepared
 from seqcore.onnx._model.loop_parts import parts_of
@@ -58,6 +59,8 @@ class RaggedModel:
     ----------
     may_be_long : bool
         True if a run may fail because a list in a loop gets long.
+    prepared : Prepared
+        What it runs.
     quick_from : int
         With more elements or iterations it takes no longer than the given model.
 
@@ -69,38 +72,35 @@ class RaggedModel:
 
     def __init__(self, prepared: Prepared, interface: Interface, sessions: Sessions) -> None:
         self._interface = interface
-        nodes = prepared.model.graph.all_nodes()
+        nodes = list(prepared.model.graph.all_nodes())
         if not any(node.is_op("Loop", "SequenceMap") for node in nodes):
             raise Declined("it has no loop")  # steps edit its lists in place, and copy nothing
-        opened = open_sequences(prepared, kept=set())
-        names = {*interface.feeds, *interface.names}
-        sequences = {name for name in names if not prepared.is_tensor(name)}
-        tensors = opened.inputs | opened.outputs
-        if sequences != tensors.keys():
-            raise Declined("it takes or returns optional values, or sequences of unknown rank")
-        second = [(name, words[1]) for name, words in tensors.items() if len(words) > 1]
-        if any(not word.startswith(f"{name}_lengths") for name, word in second):
-            raise Declined("elements of its sequences differ in more than their first axis")
+        opened = open_sequences(prepared, kept=set(), takes_extents=False)
         lowered, _, loops, _ = lower_prepared(opened.prepared, is_checked=False, packs=True)
-        if has_lists(lowered):
-            raise Declined("there are sequences left in it")
+        if carries_lists(lowered):
+            raise Declined("its loops carry sequences that can't be tensors")
+        makes_lists = carries_lists(prepared) or any(node.is_op("SequenceMap") for node in nodes)
+        if has_lists(lowered) and not makes_lists:
+            raise Declined("its loops only read sequences")
         size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
         if size > MOST_LARGER_THAN_STEPS * given_size and not has_nested_lists(prepared):
             raise Declined("iterations of its loops have many nodes more then")
         _check_conditions(lowered)
         self._inputs, self._outputs = opened.inputs, opened.outputs
         self._shapes = {name: prepared.shape(name) or () for name in opened.inputs}
-        self._dtypes = {name: dtype_of(prepared.type(name).number) for name in sequences}
-        self.may_be_long = _limit_sizes(lowered)
-        if self.may_be_long:
+        self._dtypes = {name: dtype_of(prepared.type(name).number) for name in opened.inputs}
+        is_limited = _limit_sizes(lowered)
+        if is_limited:
             lowered = lowered.again(lowered.model)
         # A padded list isn't copied again and again, unless its elements differ much in length.
-        is_linear = not self.may_be_long or any(note.is_padded for note in loops)
+        is_linear = not is_limited or any(note.is_padded for note in loops)
         is_little_larger = size <= LITTLE_LARGER * given_size
         self.quick_from = LONG_TO_PAD if is_linear or is_little_larger else LONG
         if size <= MOST_LARGER * given_size:
             self.quick_from = MOST_TO_CONVERT if opened.inputs else FEW
+        self.prepared = lowered
         self._model = WholeModel(lowered, Interface(lowered), sessions)
+        self.may_be_long = is_limited or self._model.may_be_long
 
     def explain(self) -> Iterator[str]:
         """Yield a line that says what runs where."""
@@ -120,7 +120,7 @@ class RaggedModel:
             feed[values] = checked.values() if len(checked) else self._no_values(name)
             if lengths:
                 feed[lengths[0]] = checked.lengths()
-        return feed
+        return self._model.feed_for(feed)
 
     def _no_values(self, name: str) -> np.ndarray:
         behind = [length if isinstance(length, int) else 0 for length in self._shapes[name][1:]]

@@ -40,8 +40,6 @@ class Run:
     checked : dict or None
         The feed with its tensors as onnxruntime takes them; sequences are lists or `TensorSequence`. None
         where the feed isn't a mapping, or a name in it isn't that of an input.
-    longest : int
-        The number of elements of the longest sequence in it.
     axes : tuple of (str, int)
         The scalars that are fed as arrays of one element, and how many axes these have: onnxruntime takes
         such an array where a scalar is declared, and hands it on with its axes.
@@ -54,18 +52,17 @@ class Run:
         As `Feed.check`.
     """
 
-    __slots__ = ("_fits", "_interface", "axes", "checked", "failed", "feed", "longest", "names", "options")
+    __slots__ = ("_fits", "_interface", "axes", "checked", "failed", "feed", "names", "options")
 
     def __init__(self, interface: Interface, names: Any, feed: Any, options: Any) -> None:
         self._interface, self.names, self.feed, self.options = interface, names, feed, options
         self.failed: BaseException | None = None
         self._fits: bool | None = None
-        self.longest = 0
         self.axes: tuple[tuple[str, int], ...] = ()
         self.checked = self._check() if type(feed) is dict or isinstance(feed, Mapping) else None
 
     def _check(self) -> dict[str, Any] | None:
-        """Return the attribute `checked`, and set `longest` and `axes`: in one go, since each run does it."""
+        """Return the attribute `checked`, and set `axes`: in one go, since each run does it."""
         feeds = self._interface.feeds
         checked: dict[str, Any] = {}
         for name, value in self.feed.items():
@@ -77,8 +74,7 @@ class Run:
             elif one.is_sequence:
                 # Another thread may take arrays out of a list while onnxruntime reads them.
                 is_ours = type(value) is TensorSequence
-                own = value[:] if type(value) is list else value if is_ours else one.check(value)
-                checked[name], self.longest = own, max(self.longest, len(own))
+                checked[name] = value[:] if type(value) is list else value if is_ours else one.check(value)
             elif one.is_scalar and issubclass(type(value), _ARRAY) and value.ndim and value.size == 1:
                 self.axes += ((name, value.ndim),)
             else:

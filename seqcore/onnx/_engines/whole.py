@@ -26,7 +26,7 @@ from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import read_names
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import HEAVY, LONG, MOST_READ, TRIPS
+from seqcore.onnx._thresholds import FEW, HEAVY, LONG, MOST_LARGER, MOST_READ, TRIPS
 
 
 class WholeModel(Executable):
@@ -93,16 +93,16 @@ class WholeModel(Executable):
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where that is too long, or not what was prepared for."""
-        feed: dict[str, Any] | None = run.checked
-        if feed is None or run.longest > self.limit:
-            return None
-        if self._sequences:
-            feed = feed.copy()
-            for name, one in self._sequences:
-                if name in feed and (made := one.as_list(feed[name])) is not None:
-                    feed[name] = made
-                elif name in feed:
+        return None if run.checked is None else self.feed_for(run.checked)
+
+    def feed_for(self, checked: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the same for inputs that are looked at."""
+        feed = checked.copy() if self._sequences else checked
+        for name, one in self._sequences:
+            if (value := feed.get(name)) is not None:
+                if len(value) > self.limit or (made := one.as_list(value)) is None:
                     return None
+                feed[name] = made
         for limit in self._limits:
             value = feed.get(limit.name)
             if value is not None and not limit.allows(value):
@@ -146,6 +146,11 @@ def _size_of(graph: Graph, trips: int) -> int:
         times = trips if record_of(node).may_repeat(node) else 1
         size += (not node.is_op("Identity")) + times * max(inner, default=0)
     return size
+
+
+def quick_from(lowered: Prepared, given: Prepared) -> int:
+    """Return up to how many iterations the given model is quicker, or about as quick."""
+    return next((n for n in range(1, FEW) if MOST_LARGER * size_of(lowered, n) <= size_of(given, n)), FEW)
 
 
 def _has_loop(graph: Graph) -> bool:

@@ -81,8 +81,10 @@ class Opened(NamedTuple):
         return left
 
 
-def open_sequences(given: Prepared, kept: set[str]) -> Opened:
+def open_sequences(given: Prepared, kept: set[str], takes_extents: bool = True) -> Opened:
     """Let the sequences that a model takes and gives go in and out as tensors, except some that are kept.
+
+    Without `takes_extents` those stay too that would go in and out as values and extents.
 
     parts: seq(float[M, 4])    ──▶    parts_values: float[T, 4], parts_lengths: int64[N]
                                       parts = SplitToSequence (parts_values, parts_lengths)
@@ -94,7 +96,7 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
     first, last = [], []
     for name in graph.inputs:
         type_ = from_type_proto(graph.declared.get(name, TypeProto()))
-        if name not in kept and (layout := _layout_of(type_)) is not None:
+        if name not in kept and (layout := _layout_of(type_, takes_extents)) is not None:
             inputs[name] = _name_tensors(model, name, layout, taken)
             first += _nodes_in(builder, name, inputs[name], layout)
     graph.nodes = [*first, *graph.nodes]
@@ -107,7 +109,7 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
             # There never is an element: what the model declares tells which tensors are wanted.
             fixed = from_type_proto(graph.declared.get(name, TypeProto())).shape
             type_ = type_._replace(shape=(None,) if fixed is None else fixed)
-        if name not in kept and (layout := _layout_of(type_)) is not None:
+        if name not in kept and (layout := _layout_of(type_, takes_extents)) is not None:
             outputs[name] = _name_tensors(model, name, layout, taken)
             nodes = Nodes(builder, Node("", [], [], name))
             nodes.ops(TO_TENSORS, [name], outputs[name], **layout.attributes())
@@ -118,10 +120,11 @@ def open_sequences(given: Prepared, kept: set[str]) -> Opened:
     return Opened(given.again(model), inputs, outputs)
 
 
-def _layout_of(type_: Type) -> Layout | None:
+def _layout_of(type_: Type, takes_extents: bool) -> Layout | None:
     if type_.kind != SEQUENCE or not type_.number or type_.shape is None:
         return None
-    return Layout(type_.number, tuple(n if isinstance(n, int) else None for n in type_.shape))
+    layout = Layout(type_.number, tuple(n if isinstance(n, int) else None for n in type_.shape))
+    return layout if takes_extents or layout.has_lengths or not layout.shape else None
 
 
 def _name_tensors(model: Model, name: str, layout: Layout, taken: set[str]) -> list[str]:
