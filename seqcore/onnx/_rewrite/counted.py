@@ -32,6 +32,8 @@ _COMPARISONS = {
 _DEPTH = 12
 # Exporters write such a number of iterations where there is no limit.
 _ENDLESS = 1 << 31
+# Numbers up to here can be added. A limit may be the largest integer, which is none.
+_LARGEST = 1 << 60
 
 
 class _Sum(NamedTuple):
@@ -74,10 +76,10 @@ class _Counted:
         self._counters = {parts.iteration: (_Sum({}, 0), 1)}
         for state, initial, after in zip(parts.states, parts.initial, parts.next_states, strict=True):
             terms, step = self._sum(after)
-            if terms == {state: 1} and step:
-                self._counters[state] = self._sum(initial), step
-            elif terms == {state: 1}:
+            if terms == {state: 1} and not step:
                 self._fixed[state] = initial
+            elif terms == {state: 1} and max(abs(step), abs((start := self._sum(initial)).number)) < _LARGEST:
+                self._counters[state] = start, step
 
     def rewrite(self, nodes: Nodes) -> bool:
         """Write before the loop how often it runs; return whether that is known."""
@@ -88,8 +90,10 @@ class _Counted:
         if after is None or not (after or parts.trips):
             return False
         falling = [self._falling(sum_) for sum_ in after]
-        if not all(fall > 0 and all(map(self._can_be_outside, sum_.terms)) for sum_, fall in falling):
-            return False
+        for sum_, fall in falling:
+            is_large = bool(sum_.terms) and abs(sum_.number) >= _LARGEST
+            if fall <= 0 or is_large or not all(map(self._can_be_outside, sum_.terms)):
+                return False
         # What is asked before the first iteration is mostly what is asked after each, one step earlier.
         earlier = [self._key(sum_._replace(number=sum_.number + fall)) for sum_, fall in falling]
         first = [self._key(sum_) for sum_ in before or ()]
@@ -231,12 +235,14 @@ class _Counted:
     def _count(self, sum_: _Sum, fall: int, least: int, nodes: Nodes) -> str:
         """Write how often the loop runs for a sum: as long as that is positive, and once more."""
         terms = sorted(sum_.terms.items(), key=lambda term: -term[1])
-        more = sum_.number + 2 * fall - 1
+        more = max(-_LARGEST, min(sum_.number + 2 * fall - 1, _LARGEST))
         count, is_length = "", more >= least * fall
         if more or not terms or terms[0][1] < 0:
             count = nodes.constant(more)
         for name, k in terms:
             one = self._number(name, nodes)
+            if name not in self._prepared.never_negative and self._is_int64(name):
+                one = nodes.op("Clip", one, nodes.constant(-_LARGEST), nodes.constant(_LARGEST))
             if abs(k) > 1:
                 one = nodes.op("Mul", one, nodes.constant(abs(k)))
             count = nodes.op("Add" if k > 0 else "Sub", count, one) if count else one
@@ -248,5 +254,7 @@ class _Counted:
     def _number(self, name: str, nodes: Nodes) -> str:
         """Return a value before the loop, as an int64 of rank 0."""
         outside = nodes.of_rank(self._outside(name, nodes), 0, len(self._prepared.shape(name) or ()))
-        is_int64 = self._prepared.element_number(name) == TensorProto.INT64
-        return outside if is_int64 else nodes.op("Cast", outside, to=TensorProto.INT64)
+        return outside if self._is_int64(name) else nodes.op("Cast", outside, to=TensorProto.INT64)
+
+    def _is_int64(self, name: str) -> bool:
+        return self._prepared.element_number(name) == TensorProto.INT64
