@@ -241,9 +241,10 @@ def _from_python(value, dtype, at):
     weak: set[type] = set()
     strong: set[np.dtype] = set()
     _collect_types(value, weak, strong, at)
+    given, value = value, _as_tuples(value)
     if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
         raise TypeError(
-            f"{name_of(at)} mixes strings and numbers, expected one kind: {shown(value, 80)}; "
+            f"{name_of(at)} mixes strings and numbers, expected one kind: {shown(given, 80)}; "
             "convert the numbers with str(...)"
         )
     if dtype is None and str in weak:
@@ -251,12 +252,12 @@ def _from_python(value, dtype, at):
     elif dtype is None:
         array = _rectangular(value, None, at)
         if array.dtype.kind in "fO" and _are_integers(weak, strong):
-            return _from_integers(value, at)
+            return _from_integers(value, given, at)
         if array.dtype == object and int in weak:
-            raise OverflowError(_fits_none(value, at))
+            raise OverflowError(_fits_none(given, at))
         dtype = element_type(array.dtype)
     else:
-        _check_promotion(value, dtype, weak, strong, at)
+        _check_promotion(given, dtype, weak, strong, at)
     if dtype == STRING:
         array = np.array(value, dtype=object)
         if any(isinstance(item, list | tuple) for item in array.reshape(-1)):
@@ -270,16 +271,23 @@ def _from_python(value, dtype, at):
     except OverflowError:
         limits = f" ({np.iinfo(dtype).min} to {np.iinfo(dtype).max})" if dtype.kind in "iu" else ""
         raise OverflowError(
-            f"{name_of(at)} is {shown(value, 80)}, which does not fit {type_name(dtype)}{limits}"
+            f"{name_of(at)} is {shown(given, 80)}, which does not fit {type_name(dtype)}{limits}"
         ) from None
     # NumPy raises OverflowError for integers; for floats it gives infinity.
     if dtype.kind not in "biu":
         wide = np.array(value, dtype=np.complex128 if dtype.kind == "c" else np.float64)
         if np.any(np.isfinite(array) != np.isfinite(wide)):  # array_equal takes no memory for a difference
             raise OverflowError(
-                f"{name_of(at)} is {shown(value, 80)}, which is too large for {type_name(dtype)}"
+                f"{name_of(at)} is {shown(given, 80)}, which is too large for {type_name(dtype)}"
             )
     return array
+
+
+def _as_tuples(value, levels=_MOST_AXES):
+    """Return nested lists as tuples: NumPy 2.0 crashes if a number changes its list while it is converted."""
+    if levels and isinstance(value, list | tuple):
+        return tuple(_as_tuples(item, levels - 1) for item in value)
+    return value
 
 
 def _are_integers(weak, strong):
@@ -288,7 +296,7 @@ def _are_integers(weak, strong):
     )
 
 
-def _from_integers(value, at):
+def _from_integers(value, given, at):
     """Return integers that NumPy would make floats of, and so lose digits, as int64 or uint64."""
     objects = np.array(value, dtype=object)
     integers = [int(item) for item in objects.reshape(-1)]
@@ -296,11 +304,11 @@ def _from_integers(value, at):
         limits = np.iinfo(dtype)
         if limits.min <= min(integers) and max(integers) <= limits.max:
             return np.array(integers, dtype).reshape(objects.shape)
-    raise OverflowError(_fits_none(value, at))
+    raise OverflowError(_fits_none(given, at))
 
 
-def _fits_none(value, at):
-    return f"{name_of(at)} is {shown(value, 80)}, which fits no integer dtype of NumPy"
+def _fits_none(given, at):
+    return f"{name_of(at)} is {shown(given, 80)}, which fits no integer dtype of NumPy"
 
 
 def _rectangular(value, dtype, at):
