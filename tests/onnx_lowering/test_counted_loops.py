@@ -150,21 +150,23 @@ def test_limits_as_large_as_integers_get(op_type):
     limits = (most, most - 1, -most - 1, 2**62, -(2**62), 3)
     ways = ((0, 1), (-5, 3), (0, -1), (most - 3, 1), (3 - most, -1), (2**62, 2**61))
     random = np.random.default_rng(1)
-    for limit, (start, step), is_fed in itertools.product(limits, ways, (True, False)):
-        if random.integers(5):
+    # A limit of at least 0 is known not to be negative, and may be as large.
+    for limit, (start, step), is_fed, least in itertools.product(limits, ways, (True, False), (-most - 1, 0)):
+        if random.integers(8):
             continue
         given = model(f"""f ({"int64 limit" if is_fed else ""}) => (int64 last, int64[T] all)
             <bool yes = {{1}}, int64 start = {{{start}}}, int64 step = {{{step}}}, int64 seven = {{7}}
-             {"" if is_fed else f", int64 limit = {{{limit}}}"}> {{
+             , int64 least = {{{least}}} {"" if is_fed else f", int64 limit = {{{limit}}}"}> {{
                 list = SequenceConstruct (seven)
                 length = SequenceLength (list)
+                top = Max (limit, least)
                 last, all = Loop (seven, yes, start) <body = b (int64 i, bool c, int64 j) =>
                     (bool on, int64 j2, int64 row) {{
-                    j2 = Add (j, step) on = {op_type} (j2, limit) row = Add (i, length)
+                    j2 = Add (j, step) on = {op_type} (j2, top) row = Add (i, length)
                 }}>
             }}""")
         feed = {"limit": np.array(limit)} if is_fed else {}
         expected = reference(given).run(None, feed)
         for found in (reference(lower(given)).run(None, feed), InferenceSession(given).run(None, feed)):
             for a, b in zip(found, expected, strict=True):
-                np.testing.assert_array_equal(a, b, err_msg=str((limit, start, step, is_fed)))
+                np.testing.assert_array_equal(a, b, err_msg=str((limit, start, step, is_fed, least)))

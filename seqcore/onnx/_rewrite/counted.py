@@ -199,6 +199,15 @@ class _Counted:
         record = record_of(node)
         return record.never_fails and not record.draws and not node.graphs and len(node.outputs) == 1
 
+    def _is_length(self, name: str) -> bool:
+        """Return whether a value counts what is in memory or done, so that it is far below 2**60."""
+        node = self._prepared.producer(name)
+        while node is not None and node.is_op("Gather", "Slice", "Squeeze", "Unsqueeze", "Identity", "Cast"):
+            name = node.inputs[0]
+            node = self._prepared.producer(name)
+        is_count = node is not None and node.is_op("Shape", "Size", "SequenceLength")
+        return is_count or name in self._prepared.iterations
+
     def _outside(self, name: str, nodes: Nodes) -> str:
         """Return a value of the body as one before the loop."""
         if name not in self._inside:
@@ -241,7 +250,7 @@ class _Counted:
             count = nodes.constant(more)
         for name, k in terms:
             one = self._number(name, nodes)
-            if name not in self._prepared.never_negative and self._is_int64(name):
+            if self._is_int64(name) and not self._is_length(name):
                 one = nodes.op("Clip", one, nodes.constant(-_LARGEST), nodes.constant(_LARGEST))
             if abs(k) > 1:
                 one = nodes.op("Mul", one, nodes.constant(abs(k)))
