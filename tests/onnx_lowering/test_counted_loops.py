@@ -170,3 +170,24 @@ def test_limits_as_large_as_integers_get(op_type):
         for found in (reference(lower(given)).run(None, feed), InferenceSession(given).run(None, feed)):
             for a, b in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=str((limit, start, step, is_fed, least)))
+
+
+def test_differences_of_large_numbers():
+    """A loop over times in nanoseconds, above 2**60, runs as often as their difference says."""
+    given = model("""f (int64 begin, int64 end) => (int64 last, seq(int64) times)
+        <int64 step = {1000}, int64 most = {70}> {
+            go = Less (begin, end)
+            none = SequenceEmpty <dtype = 7> ()
+            last, times = Loop (most, go, begin, none) <body = b (int64 i, bool c, int64 t, seq(int64) l) =>
+                (bool on, int64 t2, seq(int64) l2) {
+                t2 = Add (t, step) on = Less (t2, end) l2 = SequenceInsert (l, t)
+            }>
+        }""")
+    now, most = 1_795_780_000_000_000_000, 2**63 - 1
+    ends = [(now, now + n) for n in (-1, 0, 1, 5000, 10**6)]
+    for begin, end in [*ends, (-most, 5000 - most), (-most, now), (now, -most), (3, most), (most, -most)]:
+        feed = {"begin": np.array(begin), "end": np.array(end)}
+        expected, whole = reference(given).run(None, feed)
+        for ours in (reference(lower(given)), InferenceSession(given, compile="load")):
+            last, times = ours.run(None, feed)
+            assert (last, len(times)) == (expected, len(whole)), (begin, end)

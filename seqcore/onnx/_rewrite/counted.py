@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._model.graph import Model, Node
@@ -34,6 +35,8 @@ _DEPTH = 12
 _ENDLESS = 1 << 31
 # Numbers up to here can be added. A limit may be the largest integer, which is none.
 _LARGEST = 1 << 60
+# Numbers up to here change little of the largest.
+_SMALL = 1 << 40
 
 
 class _Sum(NamedTuple):
@@ -245,20 +248,39 @@ class _Counted:
         """Write how often the loop runs for a sum: as long as that is positive, and once more."""
         terms = sorted(sum_.terms.items(), key=lambda term: -term[1])
         more = max(-_LARGEST, min(sum_.number + 2 * fall - 1, _LARGEST))
-        count, is_length = "", more >= least * fall
-        if more or not terms or terms[0][1] < 0:
-            count = nodes.constant(more)
-        for name, k in terms:
-            one = self._number(name, nodes)
-            if self._is_int64(name) and not self._is_length(name):
-                one = nodes.op("Clip", one, nodes.constant(-_LARGEST), nodes.constant(_LARGEST))
-            if abs(k) > 1:
-                one = nodes.op("Mul", one, nodes.constant(abs(k)))
-            count = nodes.op("Add" if k > 0 else "Sub", count, one) if count else one
-            is_length &= k > 0 and name in self._prepared.never_negative
+        is_length = more >= least * fall and all(
+            k > 0 and name in self._prepared.never_negative for name, k in terms
+        )
+        parts = [(self._number(name, nodes), k) for name, k in terms]
+        large = [k for k, (name, _) in enumerate(terms) if self._is_int64(name) and not self._is_length(name)]
+        if len(large) == 1 and abs(more) < _SMALL:
+            one, k = parts[large[0]]
+            parts[large[0]] = self._limited(one, nodes), k
+        count = self._total(parts, more, nodes)
+        if len(large) > 1 or (large and abs(more) >= _SMALL):
+            # The difference of large numbers is exact unless it is large too: that shows in float64.
+            wide = [(nodes.op("Cast", one, to=TensorProto.DOUBLE), k) for one, k in parts]
+            total = self._total(wide, more, nodes, np.float64)
+            is_exact = nodes.op("Less", nodes.op("Abs", total), nodes.constant(_LARGEST, np.float64))
+            limited = nodes.op("Cast", self._limited(total, nodes, np.float64), to=TensorProto.INT64)
+            count = nodes.op("Where", is_exact, count, limited)
         if fall > 1:
             count = nodes.op("Div", count, nodes.constant(fall))
         return count if is_length else nodes.op("Max", count, nodes.constant(least))
+
+    def _limited(self, one: str, nodes: Nodes, dtype: Any = np.int64) -> str:
+        least, most = (nodes.constant(number, dtype) for number in (-_LARGEST, _LARGEST))
+        return nodes.op("Clip", one, least, most)
+
+    def _total(self, parts: list[tuple[str, int]], more: int, nodes: Nodes, dtype: Any = np.int64) -> str:
+        """Write the sum of values, each so many times, and of a number."""
+        is_added = bool(more or not parts or parts[0][1] < 0)
+        total = nodes.constant(more, dtype) if is_added else ""
+        for one, k in parts:
+            if abs(k) > 1:
+                one = nodes.op("Mul", one, nodes.constant(abs(k), dtype))
+            total = nodes.op("Add" if k > 0 else "Sub", total, one) if total else one
+        return total
 
     def _number(self, name: str, nodes: Nodes) -> str:
         """Return a value before the loop, as an int64 of rank 0."""
