@@ -138,7 +138,8 @@ def test_a_loop_that_counts_itself(n, trips, count):
     made, _, loops = lower_with_loops(given, False, packs=True, shapes={"x": (n, 4)}, unroll=7)
     assert not {"Loop", "If"} & {*ops(made)}
     assert left_in(made) == []
-    assert all(text == f"is written out: {count} iteration{'' if count == 1 else 's'}" for text in loops.values())
+    iterations = "1 iteration" if count == 1 else f"{count} iterations"
+    assert all(text == f"is written out: {iterations}" for text in loops.values())
     found = session(made).run(None, feed)
     np.testing.assert_array_equal(found[0], x[:count])
     assert found[1] == count
