@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -125,6 +126,17 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
             got.fetch(())
         one.close()
         other.close()
+
+    def test_a_chunk_that_pickles_after_the_map(self):
+        """A cancelled one may, in a thread of the executor: nobody would free its block."""
+        for made_before in (False, True):
+            with sharing.SharedInputs(SimpleNamespace(send=lambda tensor: None)) as inputs:
+                shared = inputs.share(table())
+                before = shared.__reduce__()[0] if made_before else None
+            assert before is (sharing.BlockTensor if made_before else None)
+            rebuild, args = shared.__reduce__()
+            np.testing.assert_array_equal(rebuild(*args), table())
+            assert (inputs.block is not None) is made_before
 
     def test_a_pipe_by_the_same_path(self, tmp_path):
         """As after a map whose descriptor has become another one's. Nobody waits for what the pipe says."""

@@ -127,20 +127,23 @@ def while_loop(trips="most", limit="end"):
     return model("\n".join(lines))
 
 
-@pytest.mark.parametrize("n", [0, 1, 3, 7])
-def test_a_loop_that_counts_itself(n):
+@pytest.mark.parametrize(
+    ("n", "trips", "count"), [(0, "most", 0), (1, "most", 1), (3, "most", 3), (7, "most", 7), (7, "two", 2)]
+)
+def test_a_loop_that_counts_itself(n, trips, count):
     """How often it goes on, its own counter says: a list of as many elements is left, and then none."""
-    given = while_loop()
+    given = while_loop(trips)
     x = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
     feed = {"x": x, "k": np.array(3)}
     made, _, loops = lower_with_loops(given, False, packs=True, shapes={"x": (n, 4)}, unroll=7)
     assert not {"Loop", "If"} & {*ops(made)}
     assert left_in(made) == []
-    assert all(text == f"is written out: {n} iteration{'' if n == 1 else 's'}" for text in loops.values())
+    iterations = "1 iteration" if count == 1 else f"{count} iterations"
+    assert all(text == f"is written out: {iterations}" for text in loops.values())
     found = session(made).run(None, feed)
-    np.testing.assert_array_equal(found[0], x)
-    assert found[1] == n
-    np.testing.assert_array_equal(found[2], x.sum(1))
+    np.testing.assert_array_equal(found[0], x[:count])
+    assert found[1] == count
+    np.testing.assert_array_equal(found[2], x[:count].sum(1))
 
 
 @pytest.mark.parametrize(

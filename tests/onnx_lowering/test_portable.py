@@ -3,6 +3,11 @@
 import numpy as np
 import pytest
 from support.models.lowering import check, left_in, lowered, ops, outcome, parse, rows, session
+from support.models.sessions import model
+
+from seqcore.onnx._lowering.portable import oldest_opset
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.weights import without_weights
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -184,3 +189,20 @@ def test_a_condition_of_two_axes():
     for feed in feeds:
         (found,) = used(feed).values()
         np.testing.assert_allclose(found, session(parse(ONE_BY_ONE)).run(None, feed)[0])
+
+
+def test_the_oldest_opset_has_each_attribute():
+    expected = {
+        "y = Add (x, x)": 13,
+        "s = Shape (x) y = Cast <to = 1> (s)": 13,
+        "s = Shape <start = 1> (x) y = Cast <to = 1> (s)": 15,
+        "y = ScatterElements (x, i, x)": 13,
+        'y = ScatterElements <reduction = "add"> (x, i, x)': 16,
+        "y, z = Split <num_outputs = 2> (x)": 18,
+    }
+    found = {}
+    for line in expected:
+        made = model(f"g (float[N, M] x, int64[N, M] i) => (float[] a) {{ {line} a = Neg (y) }}", 18)
+        given = prepare(*without_weights(made, None, None))
+        found[line] = oldest_opset(given.model, given, 13)
+    assert found == expected

@@ -364,6 +364,13 @@ CORNERS = {
         }""",
         {"x": zeros(4)},
     ),
+    "slices backwards to the largest integers": (
+        """g (float[4, 5] x) => (float[] y) {
+            s = Constant <value_ints = [2, 2]> () t = Constant <value_ints = [-1, -1]> ()
+            e = Constant <value_ints = [2147483647, 9223372036854775807]> () y = Slice (x, s, e, , t)
+        }""",
+        {"x": zeros(4, 5)},
+    ),
     "squeeze of no axis": (
         "g (float[1, 4] x) => (float[] y) { a = Constant <value = int64[0] {}> () y = Squeeze (x, a) }",
         {"x": zeros(1, 4)},

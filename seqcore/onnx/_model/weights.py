@@ -416,10 +416,8 @@ def _fields(view: memoryview, start: int, end: int) -> Iterator[tuple[int, int, 
         elif kind == 2:
             length, value = _varint(view, at)
             at = value + length
-        elif kind in (1, 5):
-            at += 8 if kind == 1 else 4
         else:
-            raise _Unusual
+            raise _Unusual  # these messages have no fields of other kinds
         if at > end:
             raise _Unusual
         yield key >> 3 if kind == 2 or key >> 3 == 14 else 0, begin, value, at
