@@ -1,9 +1,12 @@
 """Packed lists: each operator on lists that stay as state, as tensors, against onnxruntime."""
 
+import itertools
+
 import numpy as np
 import pytest
 from support.models.lowering import (
     OPSETS,
+    all_nodes,
     assert_same,
     left_in,
     lowered,
@@ -211,6 +214,41 @@ def test_nested_loops_hand_a_list_on():
         m = SequenceLength(l)
     }""")
     check(model, [{"x": rows(5), "n": np.array(n)} for n in LENGTHS])
+
+
+FIRST, ROWS = "SequenceConstruct(first)", "SplitToSequence<keepdims = 0>(x)"
+
+
+@pytest.mark.parametrize("where", ["", ", zero"])
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        *itertools.product(["SequenceEmpty()", FIRST, ROWS], ["t = Identity(r)", "t = SequenceInsert(r, q)"]),
+        *itertools.product([FIRST, ROWS], ["t = SequenceErase(r, zero)"]),
+    ],
+)
+def test_a_loop_within_a_loop_appends_at_once(start, where, more):
+    """Its rows are put behind those of the loop around it, or in front, in one copy."""
+    model = parse(f"""g (float[N, 4] x, int64 n) => (float[A, 4] y, int64 m)
+    <bool yes = {{1}}, int64 zero = {{0}}> {{
+        first = Gather(x, zero)
+        start = {start}
+        l = Loop(n, yes, start) <body = b (int64 i, bool c, seq(float[4]) s) => (bool c2, seq(float[4]) t) {{
+            c2 = Identity(c)
+            q = Gather(x, i)
+            r = Loop(i, yes, s) <body = d (int64 j, bool f, seq(float[4]) u) => (bool f2, seq(float[4]) v) {{
+                f2 = Identity(f)
+                w = Gather(x, j)
+                sum = Sub(w, q)
+                v = SequenceInsert(u, sum{where})
+            }}>
+            {more}
+        }}>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        m = SequenceLength(l)
+    }}""")
+    made = check(model, [{"x": rows(5), "n": np.array(n)} for n in LENGTHS])
+    assert sum(node.op_type == "Loop" for node in all_nodes(made)) == 1
 
 
 def test_a_map_within_a_loop():

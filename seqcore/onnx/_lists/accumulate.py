@@ -36,7 +36,7 @@ from seqcore.onnx._thresholds import FARTHEST
 
 
 def accumulate_lists(
-    model: Model, prepared: Prepared, builder: Builder
+    model: Model, prepared: Prepared, builder: Builder, packs: bool = False
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Make scan outputs of the lists that loops put elements into.
 
@@ -48,6 +48,8 @@ def accumulate_lists(
         The types of this model.
     builder : Builder
         Of this model.
+    packs : bool, optional
+        If True, lists that stay are packed in the end: see `packed`.
 
     Returns
     -------
@@ -63,7 +65,7 @@ def accumulate_lists(
             if not prepared.is_sequence(name):
                 continue
             try:
-                one = assigned(prepared, loop, k) or _Accumulated(prepared, loop, k)
+                one = assigned(prepared, loop, k) or _Accumulated(prepared, loop, k, packs)
             except Declined as why:
                 reasons[name] = f"the loop '{loop.name}' {why}"
             else:
@@ -90,7 +92,7 @@ class _Accumulated:
         If the loop does something else.
     """
 
-    def __init__(self, prepared: Prepared, loop: Node, k: int) -> None:
+    def __init__(self, prepared: Prepared, loop: Node, k: int, packs: bool) -> None:
         parts = parts_of(loop)
         self._prepared, self.node, self._k, self._name = prepared, loop, k, parts.final[k]
         self.start = start = Start(prepared, parts.initial[k])
@@ -98,9 +100,11 @@ class _Accumulated:
         self.ends = trace.ends[trace.result]
         if not self.ends.all():
             raise Declined("passes it on as it is")
-        if why := start.why_not(prepared) or why_checks_are_lost(prepared, loop):
-            raise Declined(why)
         additions = self.ends.all()
+        # Packed, a list that a loop around this one carries is a tensor already.
+        may_be_carried = packs and all(map(is_always_filled, additions))
+        if why := start.why_not(prepared, may_be_carried) or why_checks_are_lost(prepared, loop):
+            raise Declined(why)
         elements = [element for addition in additions for element in elements_of(addition)]
         self.shape = shape = reduce(join_shapes, map(prepared.shape, elements), start.shape)
         numbers = (prepared.element_number(element) for element in (*elements, self._name))

@@ -48,11 +48,11 @@ class Start:
                 pieces.as_stack()
                 self._pieces, self.phrase = pieces, pieces.phrase
 
-    def why_not(self, prepared: Prepared) -> str:
-        """Return why it can't be stacked outside of loops, "" where it can."""
+    def why_not(self, prepared: Prepared, may_be_carried: bool = False) -> str:
+        """Return why it can't be stacked, "" where it can: inside of a loop that carries it on demand."""
         if self.shape is None or None in self.shape:
             return f"starts with '{self.name}', whose elements may be of several shapes"
-        if self.count != 0 and _is_carried(prepared, self.name):
+        if not may_be_carried and self.count != 0 and _is_carried(prepared, self.name):
             return f"starts with '{self.name}', which a loop around it carries"
         return ""
 
@@ -81,6 +81,28 @@ class Start:
         filled = nodes.op("SequenceInsert", self.name, zeros(), nodes.constant(0))
         rows = nodes.op("ConcatFromSequence", filled, axis=0, new_axis=1)
         return nodes.slice(rows, nodes.constant([1]), nodes.constant([AFTER_ALL]), 0)
+
+
+def drop_spares(prepared: Prepared) -> bool:
+    """Take out the spare rows of `Start.rows`: a tensor may be empty. Return whether there were any."""
+    found = False
+    for node in prepared.model.graph.all_nodes():
+        join = _maker(prepared, node.inputs[0]) if node.is_op("Slice") else None
+        if join is None or not join.is_op("Concat") or len(join.inputs) != 2 or join.attribute("axis", 0):
+            continue
+        spare = prepared.producer(join.inputs[0])
+        is_row = spare is not None and spare.is_op("Unsqueeze") and prepared.integer(spare.inputs[1]) == 0
+        if is_row and [*map(prepared.integer, node.inputs[1:])] == [1, AFTER_ALL, 0]:
+            node.op_type, node.inputs, found = "Identity", join.inputs[1:], True
+    return found
+
+
+def _maker(prepared: Prepared, name: str) -> Node | None:
+    """Return the node that computes a value, not one that hands it on."""
+    node = prepared.producer(name)
+    while node is not None and node.is_op("Identity"):
+        node = prepared.producer(node.inputs[0])
+    return node
 
 
 def _is_carried(prepared: Prepared, name: str) -> bool:

@@ -10,6 +10,7 @@ import onnx
 
 from seqcore.onnx._lists.accumulate import accumulate_lists
 from seqcore.onnx._lists.replace import ALL, OUTSIDE, VIEWS, replace_lists
+from seqcore.onnx._lists.scans import drop_spares
 from seqcore.onnx._lowering.openvino import (
     copy_outputs_of_ifs,
     cut_stacks_of_no_iteration,
@@ -238,7 +239,9 @@ class _Trial:
         if self._packs and self._has_lists():
             if prune(self._model):
                 self.prepared = self._known.again(self._model)
-            self._replace(ALL)
+            if self._replace(ALL) and drop_spares(self.prepared):
+                prune(self._model)
+                self.prepared = self._known.again(self._model)
 
     def _left(self) -> set[str]:
         """Return the names of what operators on sequences make that are left."""
@@ -254,7 +257,7 @@ class _Trial:
 
     def _accumulate(self) -> bool:
         """Make scan outputs of lists in loops; return whether there was one."""
-        replaced, self._why_carried = accumulate_lists(self._model, self.prepared, self._builder)
+        replaced, self._why_carried = accumulate_lists(self._model, self.prepared, self._builder, self._packs)
         return self._is_done(replaced)
 
     def _is_done(self, replaced: dict[str, str]) -> bool:

@@ -55,7 +55,8 @@ def run(path):
     }
     if engines.compiled.whole is not None:
         found |= {"nodes": sum(1 for _ in engines.compiled.whole.prepared.model.graph.all_nodes())}
-        found |= {"limit": engines.compiled.whole.limit if engines.compiled.whole.may_be_long else None}
+        is_long = engines.compiled.whole.may_be_long
+        found |= {"limit": getattr(engines.compiled.whole, "limit", None) if is_long else None}
     return found | {"runs": list(engines.compiled.explain())}
 
 
