@@ -20,6 +20,9 @@ MOST_EDITED = 2048
 # From so many elements on a loop that pads what it appends, and has up to 2.5 times the nodes, is quicker: it
 # takes 0.5 to 1.1 of the time at 200 and 0.3 to 0.5 at 512, at 50 0.9 to 1.2.
 LONG_TO_PAD = 128
+# From so many elements on another model of tensors is mostly quicker, though it copies them at each edit: it
+# takes 0.6 to 1.4 of the given one's time at 512 elements, in the mean 0.85.
+LONG_TO_STACK = 384
 # From so many iterations on, if not from fewer by its nodes, a lowered model without lists in its loops is
 # quicker than a smaller one with them: by 8 % at 8 iterations and 45 % at 63 where its loops stay. At 2 it is
 # slower, by up to 70 µs.
@@ -27,6 +30,9 @@ FEW = 8
 # Lists of more elements, which go in one by one, are slower than values and lengths: these take 0.8 of their
 # time at 16 elements and 0.4 at 63, at 8 1.2 times as long.
 MOST_TO_CONVERT = 16
+# From fewer iterations on, if by these it has at most the given one's nodes less a twentieth: it takes 0.7 to
+# 0.8 of the time at 1 to 3 iterations.
+AS_LARGE = 1.05
 # A lowered model without lists of so many times the nodes of the given one, …
 AS_SMALL = 1.35
 # … where loops have so many iterations, took 0.6 to 1.2 of its time at one element and no longer from 16 on

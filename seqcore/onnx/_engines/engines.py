@@ -35,7 +35,7 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import AS_SMALL, FEW, HEAVY, LONG, MOST_EDITED, RUNS_AS_GIVEN
+from seqcore.onnx._thresholds import AS_SMALL, FEW, HEAVY, LONG_TO_STACK, MOST_EDITED, RUNS_AS_GIVEN
 
 
 class Engines:
@@ -198,14 +198,14 @@ class Compiled:
             if self.has_lists:
                 candidates.insert(not is_smaller, Tier("short", partial(self._made_whole, lowered)))
         short = next((one for one in candidates if one.get() is not None), candidates[0])
-        tiers, longest = [short], LONG
+        tiers, longest = [short], 0
         if made is not None:
             longest = made.quick_from if self.has_lists else FEW
             if longest == FEW:  # or fewer, by their nodes
                 longest = quick_from(made.prepared, given if short.made is None else short.made.prepared)
-            tiers = [self._up_to(longest, short)]
-        if carries_lists(lowered) and (made is None or longest == LONG):
-            most = MOST_EDITED if made is None else LONG
+            tiers = [self._up_to(longest, short)] if longest else []
+        if carries_lists(lowered) and (made is None or longest == LONG_TO_STACK):
+            most = longest or MOST_EDITED
             tiers.append(Tier("long", partial(self._made_whole, lowered, most_elements=most)))
         return tiers if made is None else [*tiers, tensors]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from seqcore.core.sequence import TensorSequence
+from seqcore.core.maps import split_by_lengths, split_equally
 from seqcore.onnx._engines.checked_model import go_on_with
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, has_nested_lists, size_of
@@ -34,15 +34,14 @@ from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx._thresholds import (
     FEW,
     LITTLE_LARGER,
-    LONG,
     LONG_TO_PAD,
+    LONG_TO_STACK,
     MANY_TRIPS,
     MOST_COPIED_IN_LOOPS,
     MOST_LARGER,
     MOST_LARGER_THAN_STEPS,
     MOST_TO_CONVERT,
 )
-from seqcore.operators import split_to_sequence
 
 
 class RaggedModel:
@@ -95,7 +94,7 @@ class RaggedModel:
         # A padded list isn't copied again and again, unless its elements differ much in length.
         is_linear = not is_limited or any(note.is_padded for note in loops)
         is_little_larger = size <= LITTLE_LARGER * given_size
-        self.quick_from = LONG_TO_PAD if is_linear or is_little_larger else LONG
+        self.quick_from = LONG_TO_PAD if is_linear or is_little_larger else LONG_TO_STACK
         if size <= MOST_LARGER * given_size:
             self.quick_from = MOST_TO_CONVERT if opened.inputs else FEW
         self.prepared = lowered
@@ -108,7 +107,7 @@ class RaggedModel:
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where elements are not as the model declares them."""
-        if not run.fits():
+        if run.checked is None or (self._inputs and not run.fits()):
             return None
         feed = {}
         for name, value in run.checked.items():
@@ -144,9 +143,9 @@ class RaggedModel:
         if tensors is None:
             return next(results)
         if len(tensors) == 1:
-            return split_to_sequence(next(results), keepdims=0)
+            return split_equally(next(results), 0, 1, True)
         values, lengths = next(results), next(results)
-        return TensorSequence.from_lengths(values, lengths)
+        return split_by_lengths(values, 0, lengths)
 
 
 def _check_conditions(prepared: Prepared) -> None:

@@ -26,7 +26,7 @@ from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import read_names
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import FEW, HEAVY, LONG, MOST_LARGER, MOST_READ, TRIPS
+from seqcore.onnx._thresholds import AS_LARGE, FEW, HEAVY, LONG, MOST_READ, TRIPS
 
 
 class WholeModel(Executable):
@@ -150,7 +150,8 @@ def _size_of(graph: Graph, trips: int) -> int:
 
 def quick_from(lowered: Prepared, given: Prepared) -> int:
     """Return up to how many iterations the given model is quicker, or about as quick."""
-    return next((n for n in range(1, FEW) if MOST_LARGER * size_of(lowered, n) <= size_of(given, n)), FEW)
+    sizes = ((n, size_of(lowered, n), size_of(given, n)) for n in range(1, FEW + 1))
+    return next((n - 1 for n, size, given_size in sizes if AS_LARGE * size <= given_size), FEW)
 
 
 def _has_loop(graph: Graph) -> bool:
