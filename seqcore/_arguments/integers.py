@@ -24,7 +24,7 @@ def as_integer(value):
     """
     if type(value) is int:
         return value
-    if isinstance(value, bool | np.ma.MaskedArray) or not hasattr(type(value), "__index__"):
+    if isinstance(value, bool | np.bool_ | np.ma.MaskedArray) or not hasattr(type(value), "__index__"):
         return None
     if isinstance(value, np.ndarray) and (np.ndim(value) or value.dtype.kind not in "iu"):
         return None

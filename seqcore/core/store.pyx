@@ -482,7 +482,7 @@ cdef Py_ssize_t as_position(position) except? -1:
         return PyNumber_AsSsize_t(position, NULL)
     if cnp.PyArray_Check(position):
         return position_in(position)
-    if isinstance(position, bool):      # as from seq[len(seq) > 2], which would be element 0 or 1
+    if isinstance(position, (bool, np.bool_)):  # as from seq[len(seq) > 2], which would be element 0 or 1
         raise TypeError(f"a position must be an integer, got {position}: seq[seq.lengths() > 2] selects "
                         "elements by a mask of one bool for each")
     if PyIndex_Check(position):

@@ -20,6 +20,7 @@ from support.models.lowering import (
 )
 
 from seqcore import split_to_sequence
+from seqcore.onnx._model.checks import ONNX_DIVIDES
 
 pytestmark = pytest.mark.mostly_slow(11)
 
@@ -161,7 +162,10 @@ def test_splits_that_stay(readers, outs, why):
 @pytest.mark.parametrize(
     ("constants", "shape", "why"),
     [
-        ("int64 k = {0}", "N, 4", "can't split into lengths of 0"),
+        pytest.param(
+            *("int64 k = {0}", "N, 4", "can't split into lengths of 0"),
+            marks=pytest.mark.skipif(ONNX_DIVIDES, reason="the model is not valid, says this onnx"),
+        ),
         ("int64[2] k = {3, -1}", "N, 4", r"can't split into lengths of \[3, -1\]"),
         ("int64[2] k = {3, 1}", "5, 4", "don't sum to 5"),
         ("int64 k = {2}, int64 j = {3}", "5, 4", "position 3 at 'y' is out of range for its 3 elements"),

@@ -178,7 +178,7 @@ class DoubleStates(torch.nn.Module):
     def forward(self, x):
         out = [x[0]]
         for i in range(1, x.size(0)):
-            out.append(torch.cos(out[-1]) + x[i])
+            out.append(torch.sin(out[-1]) + x[i])
         return torch.stack(out)
 
 
