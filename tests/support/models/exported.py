@@ -4,7 +4,6 @@ A size is about the length of a model's lists. The scripts beside the models mak
 """
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -252,9 +251,7 @@ add("states", "batched_gru", least=1, x=floats(None, 2, 4))
 detected = {"boxes": boxes(-8), "scores": shares(-8), "counts": lambda n, rng: np.full(n, 8)}
 add("detectors", "image_detections", least=1, long=128, **detected)
 add("detectors", "class_detections", least=1, boxes=boxes(12), scores=shares(12, None))
-# Before, TopK of no rows along their axis 1 ends onnxruntime's process.
-is_new = tuple(map(int, version("onnxruntime").split(".")[:2])) >= (1, 31)
-add("detectors", "proposals", least=0 if is_new else 1, boxes=boxes(None, 14), scores=shares(None, 14))
+add("detectors", "proposals", boxes=boxes(None, 14), scores=shares(None, 14))
 add(
     "detectors",
     "level_pooling",
