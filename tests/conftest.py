@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import pytest
 from seqcore.core.store import SMALL_LIMITS
 from support import case_ids, random_cases
-from support.old_runtimes import skip_faults
+from support.old_versions import skip_faults
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
 SOME = 12  # cases that a merge waits for, of a product that is mostly slow
@@ -74,9 +74,8 @@ def pytest_runtest_makereport(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out what a build with small thresholds costs, and what an old onnxruntime does wrong."""
-    if HAS_ONNX:
-        skip_faults(items)
+    """Leave out what a build with small thresholds costs, and what old versions of others do wrong."""
+    skip_faults(items)
     if SMALL_LIMITS:
         costs = [item for item in items if item.get_closest_marker("usual_limits")]
         config.hook.pytest_deselected(items=costs)

@@ -11,7 +11,6 @@ name it:
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -428,15 +427,8 @@ def explains_arguments(function: _Function) -> _Function:
 
     It costs nothing but a call: only what Python itself refused is looked at.
     """
-    parameters = inspect.signature(function).parameters.values()
     name = function.__qualname__.removesuffix(".__init__")
     constructs = name != function.__qualname__
-    by_position = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    only_by_name = _AS_IN_PYTORCH.get(
-        name, tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
-    )
-    known = {one.name for one in parameters}
-    takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
 
     @functools.wraps(function)
     def explained(*args: Any, **kwargs: Any) -> Any:
@@ -445,11 +437,18 @@ def explains_arguments(function: _Function) -> _Function:
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # from inside the function
-            named = {key: value for key, value in kwargs.items() if key not in known}
-            given = () if takes_any else args[len(by_position) :]
+            import inspect  # only here: NumPy doesn't always import it
+
+            parameters = inspect.signature(function).parameters
+            kinds = [one.kind for one in parameters.values()]
+            most = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
+            named = {key: value for key, value in kwargs.items() if key not in parameters}
+            given = () if takes_any else args[most:]
             if not named and not given:
                 raise
-        return _refuse(name, len(by_position) - constructs, given, named, only_by_name)
+        by_name = (key for key, one in parameters.items() if one.kind is one.KEYWORD_ONLY)
+        return _refuse(name, most - constructs, given, named, _AS_IN_PYTORCH.get(name, tuple(by_name)))
 
     return cast("_Function", explained)
 
