@@ -23,6 +23,7 @@ def run(code, **kwargs):
 
 MAY_BE_IMPORTED = {
     *("__future__", "array", "copy", "errno", "mmap"),
+    *("importlib", "importlib._bootstrap", "importlib._bootstrap_external"),  # Python has run them before
     "org",  # Python's own name for Jython's modules, which `copy` looks for
     "_missing_stdlib_info",  # Python's, since 3.15
     "cython_runtime",
