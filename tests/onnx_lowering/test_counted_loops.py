@@ -191,3 +191,31 @@ def test_differences_of_large_numbers():
         for ours in (reference(lower(given)), InferenceSession(given, compile="load")):
             last, times = ours.run(None, feed)
             assert (last, len(times)) == (expected, len(whole)), (begin, end)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("where", ["before", "inside"])
+def test_sums_that_wrap_around(dtype, where):
+    """A limit that the model computes is what its own nodes make of it."""
+    sums = "less = Sub (a, four) more = Add (b, four) limit = Sub (more, less)"
+    before, inside = (sums, "") if where == "before" else ("", sums)
+    given = model(f"""f ({dtype} a, {dtype} b) => ({dtype} last, seq({dtype}) all)
+        <bool on = {{1}}, int64 most = {{9}}, {dtype} four = {{4}}, {dtype} zero = {{0}}, {dtype} one = {{1}}>
+        {{
+            none = SequenceEmpty <dtype = {6 if dtype == "int32" else 7}> ()
+            {before}
+            last, all = Loop (most, on, zero, none) <body = b (int64 i, bool c, {dtype} k, seq({dtype}) l) =>
+                (bool go, {dtype} k2, seq({dtype}) l2) {{
+                {inside}
+                k2 = Add (k, one) go = Less (k2, limit) l2 = SequenceInsert (l, k)
+            }}>
+        }}""")
+    one, other, ours = reference(given), reference(lower(given)), InferenceSession(given, compile="load")
+    assert not [node for node in lower(given).graph.node if node.op_type == "Loop"]
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for a, b in itertools.product((least, least + 2, most, 0), (most, most - 1, 0, -4, least)):
+        feed = {"a": np.array(a, dtype), "b": np.array(b, dtype)}
+        expected, whole = one.run(None, feed)
+        for run in (other.run, ours.run):
+            last, found = run(None, feed)
+            assert (last, len(found)) == (expected, len(whole)), (a, b)

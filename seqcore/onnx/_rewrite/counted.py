@@ -152,7 +152,11 @@ class _Counted:
             return self._sum(node.inputs[0], depth - 1)
         if node.is_op("Add", "Sub") and self._prepared.element_number(name) in _INTEGERS:
             one, other = (self._sum(part, depth - 1) for part in node.inputs)
-            return one.plus(other, 1 if node.is_op("Add") else -1)
+            sum_ = one.plus(other, 1 if node.is_op("Add") else -1)
+            has_states = not sum_.terms.keys().isdisjoint(self._loop.body.inputs)
+            # Of other values the model's own node has the sum: it may wrap around.
+            if has_states or all(map(self._is_length, sum_.terms)):
+                return sum_
         return _Sum({name: 1}, 0)
 
     def _widens(self, node: Node) -> bool:
