@@ -54,12 +54,6 @@ def type_text(kind):
     return ""
 
 
-def declares_shape(kind):
-    """Return whether a type has all there is to say of it: for a tensor that includes a shape."""
-    which = kind.WhichOneof("value")
-    return which is not None and (which != "tensor_type" or kind.tensor_type.HasField("shape"))
-
-
 def _shape(kind):
     if kind.WhichOneof("value") == "optional_type":
         kind = kind.optional_type.elem_type

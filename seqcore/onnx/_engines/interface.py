@@ -8,7 +8,7 @@ from typing import Any
 from onnx import TypeProto
 
 from seqcore._arguments.shown import got, shown
-from seqcore.onnx._engines.feeds import Feed, NodeArg, declares_shape
+from seqcore.onnx._engines.feeds import Feed, NodeArg
 from seqcore.onnx._model.prepare import declared_shape
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
@@ -55,11 +55,10 @@ class Interface:
         # The shapes that onnxruntime gives: those that the model declares, with the lengths that it infers.
         self.outputs = []
         for name in self.names:
-            kind = declared.get(name, TypeProto())
-            if not declares_shape(kind):
-                kind = to_type_proto(prepared.type(name), with_shape=True)
+            kind, type_ = declared.get(name, TypeProto()), prepared.type(name)
+            if kind.WhichOneof("value") is None:
+                kind = to_type_proto(type_, with_shape=True)
             elif _is_of_tensors(name, prepared):
-                type_ = prepared.type(name)
                 kind = to_type_proto(type_._replace(shape=declared_shape(type_, kind)), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
 
