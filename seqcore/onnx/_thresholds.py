@@ -58,6 +58,10 @@ MOST_NUMPY_NODES = 4
 # After so many iterations, 100 µs, a loop looks whether it was told to stop.
 ITERATIONS_UNSEEN = 32
 
+# Loops of always so few iterations, of so many nodes together, are written out, with names in place of lists:
+# that takes half the time.
+MOST_WRITTEN_OUT, MOST_NODES_WRITTEN_OUT = 4, 64
+
 # Lists as tensors.
 
 # Each insert of an iteration is an output of the loop, 1 µs an iteration.

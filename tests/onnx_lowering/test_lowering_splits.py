@@ -21,6 +21,7 @@ from support.models.lowering import (
 
 from seqcore import split_to_sequence
 from seqcore.onnx._model.checks import ONNX_DIVIDES
+from seqcore.onnx._thresholds import MOST_WRITTEN_OUT
 
 pytestmark = pytest.mark.mostly_slow(11)
 
@@ -254,3 +255,35 @@ def test_a_sum_over_the_lengths_of_a_split():
     assert used.run(None, {"x": x, "lengths": np.array([2, 3])})[0] == 13
     with pytest.raises(Exception, match="Gather"):
         used.run(None, {"x": x, "lengths": np.array([2, 2])})
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("n", [1, 3, 4, 5])
+def test_a_loop_over_a_few_pieces_is_written_out(n, dtype):
+    """How long the pieces are, a run says: a Split looks at that as SplitToSequence does."""
+    model = parse(f"""g (float[N, 2] x, {dtype}[{n}] k) => (float[A, B] y, float[C, D] last)
+    <bool yes = {{1}}, int64 back = {{-1}}> {{
+        pieces = SplitToSequence<axis = 0>(x, k)
+        count = SequenceLength(pieces)
+        none = SequenceEmpty()
+        l = Loop(count, yes, none) <body = b (int64 i, bool c, seq(float[?, 2]) s) =>
+            (bool c2, seq(float[?, 2]) t) {{
+            c2 = Identity(c)
+            piece = SequenceAt(pieces, i)
+            e = Neg(piece)
+            t = SequenceInsert(s, e)
+        }}>
+        y = ConcatFromSequence<axis = 0>(l)
+        last = SequenceAt(l, back)
+    }}""")
+    fed = [
+        [5, *[0] * (n - 1)],
+        [*[0] * (n - 1), 5],
+        [5, *[1] * (n - 1)],
+        [6, *[-1] * (n - 1)],
+        [-1, *[6] * (n - 1)],
+    ]
+    feeds = [{"x": rows(5, 2), "k": np.array(one, dtype)} for one in fed]
+    left = ["ConcatFromSequence", "SequenceAt", "SequenceEmpty", "SequenceInsert"]
+    check(model, feeds, gone=True if n <= MOST_WRITTEN_OUT else left)
+    assert ops(lowered(model)).count("Loop") == (n > MOST_WRITTEN_OUT)

@@ -51,35 +51,38 @@ class Pieces(Representation):
             self.axis = axis_from_front(self.axis, self.rank)
         self.shape: Any = shape
         self.total = None if shape is None else shape[self.axis]
-        self._cut: list[int] | None = None  # the pieces' lengths where they are all made at once by a Split
+        self._cut = 0  # how many there are, where a Split makes all at once
         self._made: Any = None
 
     def plan(self, name, prepared, read):
         # Where all that is picked is picked at constant positions, a Split makes it.
-        lengths = self.known_lengths()
-        if lengths is None or self.element_type not in _SPLIT_TYPES:
+        n = self.count
+        if not n or n > MOST_NUMBERS or self.rank is None or self.element_type not in _SPLIT_TYPES:
             return
         picked: set[int] = set()
         for node, _ in prepared.readers[name]:
             if node is None or node.is_op("Loop"):
-                picked.update(range(len(lengths)))  # see `carried`
+                picked.update(range(n))  # see `carried`
             elif node.is_op("SequenceAt"):
                 position = position_of(prepared, node.inputs[1]).value
                 if position is None or not (self.is_sound() or node.outputs[0] in read):
                     return
-                picked.add(position % len(lengths))
-        if picked and (len(lengths) <= MOST_AT_ONCE_PIECES or 2 * len(picked) >= len(lengths)):
-            self._cut = lengths
+                picked.add(position % n)
+        if picked and (n <= MOST_AT_ONCE_PIECES or 2 * len(picked) >= n):
+            self._cut = n
 
-    def known_lengths(self) -> list[int] | None:
-        """Return the lengths of all pieces, None where only a run tells."""
+    def all_lengths(self) -> list[int] | None:
+        """Return the lengths of pieces that a Split makes, None where only a run tells."""
         raise NotImplementedError
 
     def prepare(self, nodes):
-        if self._cut is not None:
+        if self._cut:
             # A Split fails where the lengths don't add up.
-            is_whole = len(self._cut) == 1 and (self.total in self._cut or not nodes.builder.has_checks)
-            self._made = [self.tensor] if is_whole else nodes.split(self.tensor, self._cut, self.axis)
+            known, given = self.all_lengths(), self.node.input(1)
+            lengths = nodes.constant(known) if known else nodes.op("Cast", given, to=TensorProto.INT64)
+            is_whole = self._cut == 1 and (self.total in (known or ()) or not nodes.builder.has_checks)
+            made = nodes.ops("Split", [self.tensor, lengths], [""] * self._cut, axis=self.axis)
+            self._made = [self.tensor] if is_whole else made
         self._prepare(nodes)
 
     def at(self, nodes, position, out):
@@ -163,10 +166,8 @@ class UnitPieces(Pieces):
         self.keepdims, self._ones = keepdims, ones
         self.count = self.total if isinstance(self.total, int) else None
 
-    def known_lengths(self):
-        if self.count is None or not 0 < self.count <= MOST_NUMBERS:
-            return None
-        return [1] * self.count
+    def all_lengths(self):
+        return [1] * self._cut
 
     def is_sound(self):
         return not self._ones
@@ -325,10 +326,9 @@ class EqualPieces(_Cut):
         if length and isinstance(self.total, int):
             self.count = math.ceil(self.total / length)
 
-    def known_lengths(self):
-        if not self.count:
-            return None
-        return [self.piece_length] * (self.count - 1) + [self.total - self.piece_length * (self.count - 1)]
+    def all_lengths(self):
+        last = self.total - self.piece_length * (self._cut - 1)
+        return [self.piece_length] * (self._cut - 1) + [last]
 
     def _one_length(self):
         return self.piece_length if self.count and self.total % self.piece_length == 0 else None
@@ -359,11 +359,10 @@ class ListedPieces(_Cut):
         super().__init__(prepared, node)
         self.lengths = lengths
         self._split = node.inputs[1]
-        if lengths is not None:
-            self.count = lengths.size
+        self.count = prepared.type(node.outputs[0]).count if lengths is None else lengths.size
 
-    def known_lengths(self):
-        return None if self.lengths is None or self.rank is None else self.lengths.tolist()
+    def all_lengths(self):
+        return None if self.lengths is None else self.lengths.tolist()
 
     def _one_length(self):
         if self.lengths is None or not self.is_sound() or self.lengths.min() == 0:
@@ -415,7 +414,7 @@ def pieces_of(node: Node, prepared: Prepared) -> Pieces:
     split = node.input(1)
     if not split:
         return UnitPieces(prepared, node, keeps)
-    lengths, rank = prepared.constant(split), prepared.type(split).rank
+    lengths, rank = prepared.integers(split), prepared.type(split).rank
     if lengths is None:
         if rank is None or rank > 1:
             raise Declined(f"whether '{node.name}' gets one length or a list of them is not known")

@@ -21,7 +21,7 @@ from seqcore.onnx._lowering.openvino import (
     take_known_branches,
 )
 from seqcore.onnx._lowering.portable import fold_constants, make_portable, oldest_opset
-from seqcore.onnx._lowering.unroll import WRITTEN_OUT, unroll_loops
+from seqcore.onnx._lowering.unroll import WRITTEN_OUT, short_loops, unroll_loops
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
@@ -118,6 +118,7 @@ def lower_prepared(
     has_changed |= prune(normal)
     known = given.again(normal, is_same=not has_changed)
     unrolled: dict[str, str] = {}
+    written: list[LoopNote] = []
     if is_fixed or unroll:
         write_out_maps(normal, known, Builder(normal), set())
         known = fold_constants(given.again(normal))
@@ -130,14 +131,18 @@ def lower_prepared(
         if is_fixed or unroll:
             known, became = unroll_loops(known, trial.loops_left(), unroll)
             unrolled |= became
-            if any(text.startswith(WRITTEN_OUT) for text in became.values()):
-                continue
+        else:
+            known, became = unroll_loops(known, short_loops(known, trial.loops_left()))
+            written += [LoopNote(name, True, "", written=text) for name, text in became.items()]
+        if any(text.startswith(WRITTEN_OUT) for text in became.values()):
+            continue
         if not (failed := trial.maps_left()):
             break
         for name in failed:
             why_maps_stay |= trial.why_map_stays(name)
         whole_maps |= failed
     trial.add_reasons(why_maps_stay)
+    loops = [*trial.loops, *written]
     # Each copy of a loop's body has the sequences of the body.
     notes = [
         note for note in _Notes(known, trial).all() if note.value in given.producers or not note.is_lowered
@@ -149,16 +154,16 @@ def lower_prepared(
         lowered = make_portable(lowered)
     elif is_fixed or unroll:
         lowered = fold_constants(lowered)
-    if not is_rewritten and not trial.replaced and not any(note.is_vectorized for note in trial.loops):
-        return Lowered(given, notes, trial.loops)
+    if not is_rewritten and not trial.replaced and not any(note.is_vectorized for note in loops):
+        return Lowered(given, notes, loops)
     fault = fault_of(lowered.model) if is_checked else ""
     if fault and not fault_of(given.model):
         # More is known of tensors than of sequences: that they never fit, for instance.
         if is_fixed:
             raise ValueError(f"shapes don't fit the model: {fault}")
         why = f"stays a list: a lowered model would not be valid: {fault}"
-        return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], trial.loops)
-    return Lowered(lowered, notes, trial.loops, unrolled)
+        return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], loops)
+    return Lowered(lowered, notes, loops, unrolled)
 
 
 def fault_of(model: Model) -> str:

@@ -1,4 +1,4 @@
-"""Fixed input shapes, and loops whose number of iterations is then known, written out one by one.
+"""Fixed input shapes, and loops whose number of iterations is known, written out one by one.
 
     y = Loop (2, true, a) <(i, _, s) ⟶ t = Add (s, i)>    ──▶    b = Add (a, 0); y = Add (b, 1)
 
@@ -20,11 +20,13 @@ from seqcore.onnx._model.graph import Graph, Node, rename
 from seqcore.onnx._model.inference import Inference
 from seqcore.onnx._model.loop_parts import LoopParts, parts_of
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import TENSOR, Length, Type, from_type_proto, to_type_proto
 from seqcore.onnx._model.writing import Writer
 from seqcore.onnx._rewrite.emit import Builder
 from seqcore.onnx._rewrite.prune import prune
+from seqcore.onnx._thresholds import MOST_NODES_WRITTEN_OUT, MOST_WRITTEN_OUT
 
 # How the note on a loop that is gone begins.
 WRITTEN_OUT = "is written out"
@@ -71,7 +73,9 @@ def _as_shape(name: str, given: Any) -> tuple[int, ...]:
     return shape
 
 
-def unroll_loops(prepared: Prepared, left: Iterable[str], most: int) -> tuple[Prepared, dict[str, str]]:
+def unroll_loops(
+    prepared: Prepared, left: Iterable[str], most: int = MOST_WRITTEN_OUT
+) -> tuple[Prepared, dict[str, str]]:
     """Write out loops whose number of iterations is known, each as that many copies of its body.
 
     Parameters
@@ -80,7 +84,7 @@ def unroll_loops(prepared: Prepared, left: Iterable[str], most: int) -> tuple[Pr
         Its model is changed in place.
     left : iterable of str
         The names of the loops to write out.
-    most : int
+    most : int, optional
         The largest number of iterations.
 
     Returns
@@ -118,6 +122,22 @@ def unroll_loops(prepared: Prepared, left: Iterable[str], most: int) -> tuple[Pr
         prune(model)
         prepared = fold_constants(prepared.again(model))
     return prepared, notes
+
+
+def short_loops(prepared: Prepared, names: Iterable[str]) -> list[str]:
+    """Return those of some loops that are quicker if they are written out, whatever the inputs are."""
+    found: list[str] = []
+    for node in prepared.model.graph.all_nodes():
+        if node.name in names and node.is_op("Loop"):
+            inner = [one for one in node.body.all_nodes() if not one.is_op("Identity")]
+            most = min(MOST_WRITTEN_OUT, MOST_NODES_WRITTEN_OUT // max(len(inner), 1))
+            if not any(map(_may_repeat, inner)) and isinstance(count_of(node, prepared, most), int):
+                found.append(node.name)
+    return found
+
+
+def _may_repeat(node: Node) -> bool:
+    return bool(node.graphs) and record_of(node).may_repeat(node)
 
 
 def count_of(loop: Node, prepared: Prepared, most: int) -> int | str:

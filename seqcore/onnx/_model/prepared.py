@@ -172,6 +172,13 @@ class Prepared:
             name = node.inputs[0]
         return self.small_constant(name)
 
+    def integers(self, name: str) -> np.ndarray | None:
+        """Return the integers that a value of rank 0 or 1 has in every run, None if they are not known."""
+        numbers = self.numbers.get(name) if self.type(name).rank == 1 else None
+        if numbers is None or not all(isinstance(n, int) for n in numbers):
+            return self.constant(name)
+        return np.array(numbers, np.int64)
+
     def small_constant(self, name: str) -> np.ndarray | None:
         """Return a constant of the model as an array, None if it isn't a constant, or is large."""
         if name not in self._arrays:

@@ -1,5 +1,7 @@
 """SplitToSequence: a tensor cut along an axis."""
 
+import numpy as np
+
 from seqcore.onnx._lists.pieces import Pieces, pieces_of
 from seqcore.onnx._model.record import Declined, Reads, axis_from_front, register
 from seqcore.onnx._model.types import sequence
@@ -29,9 +31,14 @@ class SplitToSequence(Reads):
         of_one = (*before, 1, *behind) if keeps else before + behind
         if not node.input(1):
             return of_one, total
-        lengths, rank = known.constant(node.inputs[1]), known.type(node.inputs[1]).rank
+        lengths, type_ = known.constant(node.inputs[1]), known.type(node.inputs[1])
         if lengths is None:
-            return ((*before, None, *behind) if keeps or rank == 1 else None), None
+            if type_.rank != 1:
+                return ((*before, None, *behind) if keeps else None), None
+            numbers = known.numbers_of(node.inputs[1])
+            if numbers is None or not all(isinstance(n, int) for n in numbers):
+                return (*before, None, *behind), type_.shape[0] if isinstance(type_.shape[0], int) else None
+            lengths = np.array(numbers, np.int64)
         if lengths.ndim == 0:
             n = int(lengths)
             if n == 1:

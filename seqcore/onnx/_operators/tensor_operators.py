@@ -349,6 +349,14 @@ def expand(node: Node, known: Inference) -> Type:
     if type_.shape is None or wanted is None:
         return tensor(type_.number)
     rank = max(len(type_.shape), len(wanted))
+    numbers = known.numbers_of(node.inputs[0]) if rank == 1 else None
+    if (
+        numbers is not None
+        and len(numbers) == 1
+        and isinstance(wanted[0], int)
+        and 0 < wanted[0] <= MOST_FOLLOWED
+    ):
+        known.numbers[node.outputs[0]] = numbers * wanted[0]
     own, lengths = ((1,) * (rank - len(one)) + tuple(one) for one in (type_.shape, wanted))
     return tensor(type_.number, tuple(_one_of(a, b) for a, b in zip(own, lengths, strict=True)))
 

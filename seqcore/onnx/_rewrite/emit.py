@@ -246,10 +246,6 @@ class Nodes:
             return self.unsqueeze(number, 0) if rank else self.squeeze(number, 0)
         return self.op("Reshape", number, self.constant([1] * rank))
 
-    def split(self, tensor: str, lengths: list[int], axis: int) -> list[str]:
-        """Add a Split with constant lengths, and return the names of its outputs."""
-        return self.ops("Split", [tensor, self.constant(lengths)], [""] * len(lengths), axis=axis)
-
     def slice(self, tensor: str, start: str, end: str, axis: int, out: str = "") -> str:
         """Add a Slice from a start to an end, which are tensors of shape [1]."""
         return self.op("Slice", tensor, start, end, self.constant([axis]), out=out)

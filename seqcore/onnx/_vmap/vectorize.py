@@ -31,8 +31,11 @@ class LoopNote(NamedTuple):
     why_not: str
     otherwise: str = ""  # a word of `_OTHERWISE` where a run decides
     is_padded: bool = False  # whether it stays, with its lists as padded scan outputs
+    written: str = ""  # what is said of it if it is written out
 
     def __str__(self) -> str:
+        if self.written:
+            return f"'{self.loop}' {self.written}"
         if self.is_vectorized:
             return f"'{self.loop}' runs all iterations at once{_OTHERWISE[self.otherwise]}"
         return f"'{self.loop}' runs iteration by iteration: it {self.why_not}"
