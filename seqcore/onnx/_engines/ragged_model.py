@@ -74,7 +74,7 @@ class RaggedModel:
         nodes = list(prepared.model.graph.all_nodes())
         if not any(node.is_op("Loop", "SequenceMap") for node in nodes):
             raise Declined("it has no loop")  # steps edit its lists in place, and copy nothing
-        opened = open_sequences(prepared, kept=set(), takes_extents=False)
+        opened = open_sequences(prepared, kept=set(), is_for_session=True)
         lowered, _, loops, _ = lower_prepared(opened.prepared, is_checked=False, packs=True)
         if carries_lists(lowered):
             raise Declined("its loops carry sequences that can't be tensors")

@@ -4,6 +4,7 @@ elements                     go in and out as
 of rank 0                    s_values (n,)
 (None, 4, 2)                 s_values (sum of the lengths, 4, 2), s_lengths (n,)
 (None, None)                 s_values (all numbers,), s_extents (n, 2)
+(4, 2), out of a session     s_rows (n, 4, 2)
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ FROM_EXTENTS, TO_TENSORS = "seqcore.FromExtents", "seqcore.ToTensors"
 
 
 class Layout(NamedTuple):
-    """The tensors that stand for a sequence: by the elements' type, and the known part of their shape."""
+    """The tensors that stand for a sequence: by the elements' type, and the known part of their shape.
+
+    `are_rows` is True for a single tensor of elements of one shape, one behind the other.
+    """
 
     number: int
     shape: tuple[int | None, ...]
+    are_rows: bool = False
 
     @property
     def has_lengths(self) -> bool:
@@ -37,6 +42,8 @@ class Layout(NamedTuple):
 
     def words(self) -> list[str]:
         """Return what the tensors are."""
+        if self.are_rows:
+            return ["rows"]
         if not self.shape:
             return ["values"]
         return ["values", "lengths" if self.has_lengths else "extents"]
@@ -44,10 +51,12 @@ class Layout(NamedTuple):
     def attributes(self) -> dict[str, list[int]]:
         """Return what the nodes of ours have: the shape, -1 for what isn't known."""
         shape = [-1 if length is None else length for length in self.shape]
-        return {"shape": shape} if shape else {}
+        return ({"shape": shape} if shape else {}) | ({"rows": [1]} if self.are_rows else {})
 
     def types(self) -> list[tuple[int, tuple[int | None, ...]]]:
         """Return the element type and the shape of each."""
+        if self.are_rows:
+            return [(self.number, (None, *self.shape))]
         if not self.shape:
             return [(self.number, (None,))]
         if self.has_lengths:
@@ -81,10 +90,10 @@ class Opened(NamedTuple):
         return left
 
 
-def open_sequences(given: Prepared, kept: set[str], takes_extents: bool = True) -> Opened:
+def open_sequences(given: Prepared, kept: set[str], is_for_session: bool = False) -> Opened:
     """Let the sequences that a model takes and gives go in and out as tensors, except some that are kept.
 
-    Without `takes_extents` those stay too that would go in and out as values and extents.
+    For a session those stay too that would go in and out as values and extents, and rows come out as such.
 
     parts: seq(float[M, 4])    ──▶    parts_values: float[T, 4], parts_lengths: int64[N]
                                       parts = SplitToSequence (parts_values, parts_lengths)
@@ -96,7 +105,7 @@ def open_sequences(given: Prepared, kept: set[str], takes_extents: bool = True) 
     first, last = [], []
     for name in graph.inputs:
         type_ = from_type_proto(graph.declared.get(name, TypeProto()))
-        if name not in kept and (layout := _layout_of(type_, takes_extents)) is not None:
+        if name not in kept and (layout := _layout_of(type_, is_for_session)) is not None:
             inputs[name] = _name_tensors(model, name, layout, taken)
             first += _nodes_in(builder, name, inputs[name], layout)
     graph.nodes = [*first, *graph.nodes]
@@ -109,7 +118,8 @@ def open_sequences(given: Prepared, kept: set[str], takes_extents: bool = True) 
             # There never is an element: what the model declares tells which tensors are wanted.
             fixed = from_type_proto(graph.declared.get(name, TypeProto())).shape
             type_ = type_._replace(shape=(None,) if fixed is None else fixed)
-        if name not in kept and (layout := _layout_of(type_, takes_extents)) is not None:
+        if name not in kept and (layout := _layout_of(type_, is_for_session)) is not None:
+            layout = layout._replace(are_rows=is_for_session and has_no_zeros(layout.shape))
             outputs[name] = _name_tensors(model, name, layout, taken)
             nodes = Nodes(builder, Node("", [], [], name))
             nodes.ops(TO_TENSORS, [name], outputs[name], **layout.attributes())
@@ -120,11 +130,11 @@ def open_sequences(given: Prepared, kept: set[str], takes_extents: bool = True) 
     return Opened(given.again(model), inputs, outputs)
 
 
-def _layout_of(type_: Type, takes_extents: bool) -> Layout | None:
+def _layout_of(type_: Type, is_for_session: bool) -> Layout | None:
     if type_.kind != SEQUENCE or not type_.number or type_.shape is None:
         return None
     layout = Layout(type_.number, tuple(n if isinstance(n, int) else None for n in type_.shape))
-    return layout if takes_extents or layout.has_lengths or not layout.shape else None
+    return layout if not is_for_session or layout.has_lengths or not layout.shape else None
 
 
 def _name_tensors(model: Model, name: str, layout: Layout, taken: set[str]) -> list[str]:
@@ -167,7 +177,7 @@ def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> N
 
 def give_rows(nodes: Nodes, rows: str, layout: Layout, outs: list[str]) -> None:
     """Make the tensors of a sequence of elements that are stacked."""
-    if not layout.shape:
+    if layout.are_rows or not layout.shape:
         nodes.op("Identity", rows, out=outs[0])
         return
     shape = nodes.op("Shape", rows)
@@ -187,6 +197,9 @@ def give_rows(nodes: Nodes, rows: str, layout: Layout, outs: list[str]) -> None:
 
 def give_numbers(nodes: Nodes, values: str, extents: str, layout: Layout, outs: list[str]) -> None:
     """Make the tensors of a sequence of its numbers and extents."""
+    if layout.are_rows:
+        nodes.op("Reshape", values, nodes.constant([-1, *layout.shape]), out=outs[0])
+        return
     if not layout.has_lengths:
         nodes.op("Identity", values, out=outs[0])
         nodes.op("Identity", extents, out=outs[1])
