@@ -1,6 +1,7 @@
 """Exported models (tests/models/exported), in our session and lowered, against onnxruntime and PyTorch."""
 
 import copy
+import itertools
 from functools import cache
 
 import numpy as np
@@ -104,9 +105,14 @@ def session_of(name):
     return used
 
 
-@pytest.mark.parametrize("declared", ["float[A, B]", "float[4, B]", "float[A, 8]", "float[]"])
+GIVEN = ["float[4, 8]", "float[N, 8]", "float[N, M]", "float[4, M]"]
+DECLARED = ["float[A, B]", "float[4, B]", "float[A, 8]", "float[]"]
+
+
 @pytest.mark.parametrize("row", ["float[C]", "float[]"])
-@pytest.mark.parametrize("given", ["float[4, 8]", "float[N, 8]", "float[N, M]", "float[4, M]"])
+@pytest.mark.parametrize(
+    ("given", "declared"), [*itertools.product(GIVEN, DECLARED), ("float[0, 8]", "float[A, 8]")]
+)
 def test_lengths_that_are_inferred(given, declared, row):
     """Of what tensor operators compute, and of what comes out of a list."""
     given = model(f"""

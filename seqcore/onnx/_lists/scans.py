@@ -91,8 +91,11 @@ def drop_spares(prepared: Prepared) -> bool:
         if join is None or not join.is_op("Concat") or len(join.inputs) != 2 or join.attribute("axis", 0):
             continue
         spare = prepared.producer(join.inputs[0])
-        is_row = spare is not None and spare.is_op("Unsqueeze") and prepared.integer(spare.inputs[1]) == 0
-        if is_row and [*map(prepared.integer, node.inputs[1:])] == [1, AFTER_ALL, 0]:
+        if spare is None or not spare.is_op("Unsqueeze") or prepared.integer(spare.inputs[1]) != 0:
+            continue
+        zeros = prepared.producer(spare.inputs[0])
+        are_ours = zeros is not None and zeros.is_op("ConstantOfShape", "Expand")
+        if are_ours and [*map(prepared.integer, node.inputs[1:])] == [1, AFTER_ALL, 0]:
             node.op_type, node.inputs, found = "Identity", join.inputs[1:], True
     return found
 
