@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from support.models.lowering import outcome, parse, session
+from support.models.lowering import assert_same, outcome, parse, session
 
 from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
@@ -99,6 +99,39 @@ def test_what_stays(text, stays, inputs):
     onnx.checker.check_model(lowered, full_check=True)
     assert [one.name for one in lowered.graph.input] == inputs
     assert [note.value for note in notes if not note.is_lowered] == [*filter(None, [stays])]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("shape", ["A, B", "A, 2", "3, B", "3, 2"])
+@pytest.mark.parametrize(
+    "edit", ["m = SequenceInsert(t, f, n)", "m = SequenceErase(t, n)", "m = Identity(t)"]
+)
+def test_lists_that_are_joined_go_in_and_out_in_order(edit, shape, axis):
+    """Packed, elements that are joined along one axis alone may be transposed."""
+    model = parse(f"""g (seq(float[{shape}]) t, int64 n) => (seq(float[{shape}]) m, float[C, D] y)
+        <int64 zero = {{0}}> {{
+            f = SequenceAt(t, zero) {edit} y = ConcatFromSequence<axis = {axis}>(m)
+        }}""")
+    lowered = lower(model, ragged_io=True)
+    lengths = [(3, 2), (3, 2), (3, 2)] if axis else [(3, 2), (0, 2), (4, 2)]
+    if axis and "B" in shape:
+        lengths = [(3, 2), (3, 0), (3, 5)]
+    elif not axis and shape.startswith("3"):
+        lengths = [(3, 2)] * 3
+    parts = [np.arange(np.prod(one), dtype=np.float32).reshape(one) + k for k, one in enumerate(lengths)]
+    names = [one.name for one in lowered.graph.input]
+    extents = np.array(lengths) if "t_extents" in names else np.array(lengths)[:, 0]
+    flat = np.concatenate([one.ravel() for one in parts])
+    values = flat if "t_extents" in names else flat.reshape(-1, 2)
+    feed = dict(zip(names, [values, extents, np.array(1)], strict=True))
+    elements, joined = session(model).run(None, {"t": parts, "n": np.array(1)})
+    own_values, own_extents, own_joined = session(lowered).run(None, feed)
+    np.testing.assert_array_equal(own_joined, joined)
+    np.testing.assert_array_equal(own_values.ravel(), np.concatenate([one.ravel() for one in elements]))
+    found = [list(np.atleast_1d(one)) for one in own_extents]
+    assert found == [list(one.shape)[: len(found[0])] for one in elements]
+    ours = InferenceSession(model, compile="load").run(None, {"t": parts, "n": np.array(1)})
+    assert_same([list(ours[0]), ours[1]], [elements, joined])
 
 
 def test_the_command(tmp_path, capsys):

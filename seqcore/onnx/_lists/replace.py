@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Any
 
 from seqcore.onnx._lists.elements import carried_lists
+from seqcore.onnx._lists.boundary import FROM_EXTENTS, TO_TENSORS
 from seqcore.onnx._lists.packed import Packed, are_rows, pack_as
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
@@ -190,16 +191,17 @@ def _families(prepared: Prepared) -> list[list[str]]:
 
 
 def _axis_of_joins(names: list[str], prepared: Prepared) -> int:
-    """Return along which axis a family is joined, 0 if along several, or if a split makes it or the model
-    returns it.
+    """Return along which axis a family is joined, 0 if along several, or if it is made of numbers in another
+    order, as by a split, or goes out of the model.
     """
     axes: set[int | None] = set()
     for name in names:
         maker = prepared.producer(name)
-        if maker is not None and maker.is_op("SplitToSequence"):
+        if maker is not None and maker.op_type in ("SplitToSequence", FROM_EXTENTS):
             return 0
         for node, graph in prepared.readers[name]:
-            if node is None and graph is prepared.model.graph:
+            is_returned = node.op_type == TO_TENSORS if node else graph is prepared.model.graph
+            if is_returned:
                 return 0
             if node is not None and node.is_op("ConcatFromSequence"):
                 is_stack = bool(node.attribute("new_axis", 0))
