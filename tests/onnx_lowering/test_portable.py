@@ -5,6 +5,7 @@ import pytest
 from support.models.lowering import check, left_in, lowered, ops, outcome, parse, rows, session
 from support.models.sessions import model
 
+from seqcore.onnx import lower
 from seqcore.onnx._lowering.portable import oldest_opset
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.weights import without_weights
@@ -206,3 +207,23 @@ def test_the_oldest_opset_has_each_attribute():
         given = prepare(*without_weights(made, None, None))
         found[line] = oldest_opset(given.model, given, 13)
     assert found == expected
+
+
+def test_a_portable_loop_without_iterations_gives_no_rows():
+    """A scan output of the state as each iteration finds it: the initial value and all but the last."""
+    given = parse("""g (float[N, 4] x, int64 n, float[4] start) => (float[R, 4] before, float[S, 4] all)
+        <bool yes = {1}> {
+            none = SequenceEmpty()
+            last, l, before = Loop(n, yes, start, none) <body = b
+                (int64 i, bool c, float[4] s, seq(float[4]) u) =>
+                (bool c2, float[4] row, seq(float[4]) v, float[4] s2) {
+                c2 = Identity(c) row = Gather(x, i) s2 = Identity(s) v = SequenceInsert(u, row)
+            }>
+            some = SequenceInsert(l, start)
+            all = ConcatFromSequence<axis = 0, new_axis = 1>(some)
+        }""")
+    one, other = session(given), session(lower(given, target="portable"))
+    for n in (0, 1, 3):
+        feed = {"x": rows(3), "n": np.array(n), "start": np.ones(4, np.float32)}
+        for a, b in zip(one.run(None, feed), other.run(None, feed), strict=True):
+            np.testing.assert_array_equal(a, b)

@@ -135,10 +135,9 @@ class States:
         body, nodes, shapes = self._body, self._body.nodes, self._shapes
         if not shapes.is_fixed(state) or shapes.types[state].shape != shapes.types[after].shape:
             raise Declined(f"carries '{state}', which may change its shape")
-        rows = body.rows(after)
-        before = nodes.slice(rows, nodes.constant([0]), nodes.constant([-1]), 0)
+        all_ = nodes.op("Concat", nodes.unsqueeze(given, 0), body.rows(after), axis=0)
         body.fails_empty()
-        return Value(nodes.op("Concat", nodes.unsqueeze(given, 0), before, axis=0), True)
+        return Value(nodes.slice(all_, nodes.constant([0]), nodes.constant([-1]), 0), True)
 
     def final(self, given: list[str], last: str) -> list[str]:
         """Return the states after these iterations; `last` is where the last one stands, of shape [1]."""
