@@ -107,7 +107,9 @@ class RaggedModel:
 
     def feed_of(self, run: Any) -> dict[str, Any] | None:
         """Return what onnxruntime is fed, None where elements are not as the model declares them."""
-        if run.checked is None or (self._inputs and not run.fits()):
+        if run.checked is None or not self._inputs:
+            return self._model.feed_of(run)
+        if not run.fits():
             return None
         feed = {}
         for name, value in run.checked.items():
@@ -133,10 +135,12 @@ class RaggedModel:
         Refused
             If onnxruntime raises one of its exceptions: that is the cause.
         """
-        names = names or self._interface.names
-        wanted = [tensor for name in names for tensor in self._outputs.get(name, [name])]
-        results = iter(self._model.run(wanted, feed, options))
-        return [self._result(name, results) for name in names]
+        wanted = names and [tensor for name in names for tensor in self._outputs.get(name, [name])]
+        results = self._model.run(wanted, feed, options)
+        if not self._outputs:
+            return results
+        tensors = iter(results)
+        return [self._result(name, tensors) for name in names or self._interface.names]
 
     def _result(self, name: str, results: Any) -> Any:
         tensors = self._outputs.get(name)
