@@ -17,8 +17,8 @@ from functools import reduce
 from itertools import chain
 from typing import Any
 
-from seqcore.onnx._lists.elements import carried_lists
 from seqcore.onnx._lists.boundary import FROM_EXTENTS, TO_TENSORS
+from seqcore.onnx._lists.elements import carried_lists
 from seqcore.onnx._lists.packed import Packed, are_rows, pack_as
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
