@@ -286,7 +286,8 @@ def _from_python(value, dtype, at):
 def _as_tuples(value, levels=_MOST_AXES):
     """Return nested lists as tuples: NumPy 2.0 crashes if a number changes its list while it is converted."""
     if levels and isinstance(value, list | tuple):
-        return tuple(_as_tuples(item, levels - 1) for item in value)
+        # A copy first: another thread may change a list on the way.
+        return tuple([_as_tuples(item, levels - 1) for item in tuple(value)])
     return value
 
 
