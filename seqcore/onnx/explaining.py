@@ -71,15 +71,18 @@ def _summary(given: Prepared, loops: list[LoopNote], lowered: list[Note], copyin
 
     `copying` has the loops that don't make their lists in linear time.
     """
-    vectorized = [note.loop for note in loops if note.is_vectorized]
+    gone = [note.loop for note in loops if note.is_vectorized]
+    nwritten = sum(bool(note.written) for note in loops)
     names = [
         name
         for name, (node, _) in given.producers.items()
         if node.is_op("Loop", "SequenceMap")
         and given.is_sequence(name)
-        and not {node.name, f"{node.name}/Loop"} & {*vectorized, *copying}
+        and not {node.name, f"{node.name}/Loop"} & {*gone, *copying}
     ]
-    gains = [f"runs all iterations of {_count(len(vectorized), 'loop')} at once"] if vectorized else []
+    gains = [f"runs all iterations of {_count(n, 'loop')} at once"] if (n := len(gone) - nwritten) else []
+    if nwritten:
+        gains.append(f"writes out {_count(nwritten, 'loop')}")
     if names:
         gains.append(f"makes {_count(len(names), 'list')} in linear time (quadratic in onnxruntime)")
     left = sum(not note.is_lowered for note in lowered)

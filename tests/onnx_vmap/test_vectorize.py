@@ -133,6 +133,8 @@ class TestWhatStays:
         given = text.replace("Loop(n, yes", "Loop(n, go").replace("int64 n)", "int64 n, bool go)")
         under = [feed | {"go": np.array(go)} for feed in feeds for go in (True, False)]
         check_stays(given, "begins under a condition", under)
+        # One that never begins is written out.
+        check_at_once(text.replace("bool yes = {1}", "bool yes = {0}"), feeds)
         endless = deciding.replace("Loop(n, yes", "Loop(, yes")
         check_stays(endless, "decides in each iteration whether to go on", feeds)
 

@@ -24,7 +24,7 @@ _OTHERWISE = {
 
 
 class LoopNote(NamedTuple):
-    """A loop, whether it is vectorized, and why not, or else when it isn't."""
+    """A loop, whether it is vectorized or written out, and why not, or else when it isn't."""
 
     loop: str
     is_vectorized: bool
