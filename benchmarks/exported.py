@@ -1,16 +1,20 @@
 """The rows about exported models (tests/models/exported): how many run as fast as in onnxruntime's session.
 
 `python -m benchmarks.exported [PATTERN]` prints a line for each model and size, the slowest of ours last.
+With `--sizes 0,1,3,16,50,512`, every model runs at these numbers of elements, up to the largest of its own.
 """
 
+import argparse
 import gc
 import importlib
+import json
 import math
 import re
 import statistics
 import sys
 import time
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,17 +27,29 @@ PATIENCE = 0.4  # what warming a side, or all of its rounds, may take where a ru
 
 
 class Timed(NamedTuple):
-    """A model at a size: seconds of a run and of loading, in our session and in onnxruntime's."""
+    """A model at a size: seconds of a run in our session, in onnxruntime's, and there of the lowered model.
+
+    `lowered` is not a number where onnxruntime fails. Loading is ours and onnxruntime's of the given model.
+    """
 
     model: str
     size: str
     ours: float
     theirs: float
+    lowered: float
     loads: tuple[float, float]
 
     @property
     def ratio(self):
         return self.ours / self.theirs
+
+    @property
+    def ratio_to_better(self):
+        return self.ours / min(self.theirs, self.lowered)  # the first, beside what is not a number
+
+    @property
+    def lowered_ratio(self):
+        return self.lowered / self.theirs
 
     @property
     def load_ratio(self):
@@ -84,20 +100,30 @@ def works(side):
 
 
 def run_times(sides):
-    """Seconds of a run of each; forever for ours where it fails."""
-    if not works(sides[0]):
-        return math.inf, clock(sides[1])
-    slower = max([warm_up(side) for side in sides])
+    """Seconds of a run of ours, the given and the lowered model; where they fail, forever or not a number."""
+    fine = [side for side in sides if works(side)]
+    slower = max([warm_up(side) for side in fine])
     nrounds = max(3, min(NROUNDS, round(PATIENCE / slower)))
-    return least_times(sides, nrounds, max(1, round(SECONDS / slower)))
+    times = dict(zip(fine, least_times(fine, nrounds, max(1, round(SECONDS / slower))), strict=True))
+    return [
+        times.get(side, missing) for side, missing in zip(sides, (math.inf, math.nan, math.nan), strict=True)
+    ]
 
 
-def measure_model(one):
-    """Yield a model's cases. One pair of sessions has all of its sizes, as a program would."""
+def sizes_of(model, numbers):
+    """The sizes that a model is measured at, by what they are called."""
+    if not numbers:
+        return model.sizes
+    return {str(n): n for n in numbers if model.least <= n <= max(model.sizes.values())}
+
+
+def measure_model(one, numbers=()):
+    """Yield a model's cases. One session of each kind has all of its sizes, as a program would."""
     from onnxruntime import InferenceSession as Theirs
     from onnxruntime import SessionOptions
 
     from seqcore.onnx import InferenceSession as Ours
+    from seqcore.onnx import lower
 
     path = str(one.path)
     options = SessionOptions()
@@ -105,14 +131,15 @@ def measure_model(one):
     load = [partial(make, path, options, providers=["CPUExecutionProvider"]) for make in (Ours, Theirs)]
     loads = least_times(load, NLOADS)
     sessions = [make() for make in load]
-    for size, n in one.sizes.items():
+    sessions.append(Theirs(lower(path).SerializeToString(), options, providers=["CPUExecutionProvider"]))
+    for size, n in sizes_of(one, numbers).items():
         runs = [partial(session.run, None, one.example(n)) for session in sessions]
         if works(runs[1]):  # onnxruntime fails on one of the models
             yield Timed(one.name, size, *run_times(runs), loads)
 
 
 @cache
-def measured(pattern=""):
+def measured(pattern="", numbers=()):
     """All cases; None where a package isn't installed."""
     if not (optional("onnxruntime") and optional("onnx")):
         return None
@@ -120,13 +147,13 @@ def measured(pattern=""):
     gc.collect()
     gc.disable()
     try:
-        return [timed for one in chosen for timed in measure_model(one)]
+        return [timed for one in chosen for timed in measure_model(one, numbers)]
     finally:
         gc.enable()
 
 
-def share_within(cases, ratio):
-    return 100 * sum(one.ratio <= ratio for one in cases) / len(cases)
+def share_within(cases, ratio, of=attrgetter("ratio")):
+    return 100 * sum(of(one) <= ratio for one in cases) / len(cases)
 
 
 def worst(cases):
@@ -151,6 +178,24 @@ def cases_within():
     return sides(partial(share_within, ratio=1.2))
 
 
+@case(
+    "exported models: cases within 1.2 times the faster of onnxruntime and the lowered model",
+    Limit(None, 90, aim=99, at_least=True),
+    unit="%",
+)
+def cases_within_the_better():
+    return sides(partial(share_within, ratio=1.2, of=attrgetter("ratio_to_better")))
+
+
+@case(
+    "exported models: lowered models within 1.2 times the given ones",
+    Limit(None, 80, aim=97, at_least=True),
+    unit="%",
+)
+def lowered_within():
+    return sides(partial(share_within, ratio=1.2, of=attrgetter("lowered_ratio")))
+
+
 @case("exported models: the slowest case beside onnxruntime", Limit(None, 1.5), unit="times")
 def slowest_case():
     return sides(worst)
@@ -167,19 +212,35 @@ def slowest_load():
 
 
 def main():
-    cases = measured(sys.argv[1] if len(sys.argv) > 1 else "")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.exported", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("pattern", nargs="?", default="", help="of the names of models")
+    parser.add_argument("--sizes", default="", help="numbers of elements, with commas between them")
+    parser.add_argument("--json", type=Path, help="write the cases to this file")
+    asked = parser.parse_args()
+    numbers = tuple(int(n) for n in asked.sizes.split(",") if n)
+    cases = measured(asked.pattern, numbers)
     if not cases:
         sys.exit("nothing to measure: no model matches, or onnx or onnxruntime isn't installed")
+    if asked.json:
+        asked.json.write_text(json.dumps([one._asdict() for one in cases]))
     width = max(len(one.model) for one in cases)
-    print(f"{'model':{width}}  size    ours µs  theirs µs  ratio  load ms  theirs ms  ratio")
-    for one in sorted(cases, key=lambda one: one.ratio):
+    print(
+        f"{'model':{width}}  size    ours µs  theirs µs  ratio  lowered µs  ratio  load ms  theirs ms  ratio"
+    )
+    for one in sorted(cases, key=lambda one: one.ratio_to_better):
         a, b = one.loads
         print(
-            f"{one.model:{width}}  {one.size:6}{one.ours * 1e6:9.1f}{one.theirs * 1e6:11.1f}{one.ratio:7.2f}"
-            f"{a * 1e3:9.1f}{b * 1e3:11.1f}{one.load_ratio:7.1f}"
+            f"{one.model:{width}}  {one.size:6}{one.ours * 1e6:9.1f}{one.theirs * 1e6:11.1f}{one.ratio:6.2f}"
+            f"{one.lowered * 1e6:11.1f}{one.lowered_ratio:6.2f}"
+            f"{a * 1e3:8.1f}{b * 1e3:10.1f}{one.load_ratio:6.1f}"
         )
+    better, lowered = attrgetter("ratio_to_better"), attrgetter("lowered_ratio")
     print(f"\n{len(cases)} cases: at most 1.2: {share_within(cases, 1.2):.1f} %", end=", ")
     print(f"at most 1.5: {share_within(cases, 1.5):.1f} %, worst: {worst(cases):.2f}")
+    print(f"at most 1.2 beside the faster of both: {share_within(cases, 1.2, better):.1f} %", end=", ")
+    print(f"lowered, at most 1.2: {share_within(cases, 1.2, lowered):.1f} %")
     loads = [one.load_ratio for one in cases]
     print(f"loading: median {median_load(cases):.1f}, worst {max(loads):.1f}")
 
