@@ -576,6 +576,8 @@ cdef int axis_of(cnp.ndarray array, Py_ssize_t given, axis) except -1:
     if array.ndim == 0:
         raise ValueError("the tensor has rank 0 and so no axis to split along: pass a tensor of rank 1 or "
                          "more")
+    if -array.ndim <= given < array.ndim:
+        return <int>(given + array.ndim if given < 0 else given)
     return as_axis(given, axis, array.ndim, f"a tensor of shape {(<object>array).shape}")
 
 

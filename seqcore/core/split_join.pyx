@@ -420,7 +420,7 @@ cdef Store *split_lengths(cnp.ndarray array, int axis, object lengths, str name)
     if type(lengths) is range:
         check_range_of_lengths(lengths, whole, axis, name)
     given = row_given(name, lengths)
-    row = within_64_bits(given)
+    row = numbers_of(given)
     n = cnp.PyArray_SIZE(row)
     offsets = np.empty(n + 1, np.int64)
     if n < RELEASE_FROM:
@@ -471,8 +471,22 @@ cdef str offsets_hint(cnp.ndarray lengths, Py_ssize_t whole, str name):
     return f"; did you pass offsets? use {use}"
 
 
+cdef bint is_row(object given) noexcept:
+    """Whether it is an array as `numbers_of` returns."""
+    return cnp.PyArray_CheckExact(given) and (
+        (<cnp.ndarray>given).ndim == 1 and cnp.PyArray_ISSIGNED(given)
+        and cnp.PyArray_ITEMSIZE(given) == sizeof(int64_t) and cnp.PyArray_ISCARRAY_RO(given))
+
+
+cdef cnp.ndarray numbers_of(object row):
+    """Return a row that was given as int64: aligned, in C order, without a copy where it is that."""
+    return <cnp.ndarray>row if is_row(row) else within_64_bits(row)
+
+
 cdef object row_given(str name, given):
     """Return what a caller gives for integers along one axis, as an array of rank 1."""
+    if is_row(given):
+        return given
     row = integers(name, given)
     if row.ndim != 1:
         raise ValueError(f"{name} must be a 1-D array of integers, got shape {row.shape}")
@@ -501,7 +515,7 @@ cdef Store *split_offsets(cnp.ndarray array, object offsets) except NULL:
     if type(offsets) is range:
         check_range_of_offsets(offsets, whole)
     given = row_given("offsets", offsets)
-    row = within_64_bits(given)
+    row = numbers_of(given)
     n = cnp.PyArray_SIZE(row)
     if n == 0:
         raise ValueError("offsets must have one more item than there are elements, got none: [0] makes an "
@@ -559,7 +573,7 @@ cdef Store *split_padded(cnp.ndarray batch, object lengths, bint left) except NU
     given = row_given("lengths", lengths)
     if len(given) != n:
         raise ValueError(f"lengths has {len(given)} items, but the batch has {n} rows")
-    row = within_64_bits(given)
+    row = numbers_of(given)
     own = np.empty(n, np.int64)
     for i in range(n):
         length = (<const volatile int64_t *>cnp.PyArray_DATA(row))[i]
