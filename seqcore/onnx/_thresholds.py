@@ -94,6 +94,13 @@ TIMES = 4
 # So many nodes of branches cost less for all iterations than a branch for each, 3 µs.
 LONGEST_BRANCHES = 24
 
+# So many iterations at most go one by one where that takes fewer nodes: 0.5 to 0.8 of the time at 1 or 2. A
+# loop takes as long as so many nodes, …
+MOST_ONE_BY_ONE, LOOP_TAKES = 4, 4
+# … and there have to be so many before the choice of all at once, or it is quick. Where more than so many are
+# around the loop, which pack lists, nothing is gained.
+LEAST_PREPARED, MOST_AROUND = 8, 8
+
 # Bodies of maps: in copies a body of up to 6 nodes takes about half of the time of single runs.
 
 # Arguments of more bytes gain nothing: copying them costs what a run costs.

@@ -22,6 +22,7 @@ from seqcore.onnx._model.repair import name_outputs
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, from_type_proto, to_type_proto
 from seqcore.onnx._model.weights import without_fields, without_weights
 from seqcore.onnx._model.writing import to_message
+from seqcore.onnx._rewrite.few import keep_few_iterations
 from seqcore.onnx._runtimes.sessions import refusal_of
 
 __all__ = ["Note", "lower", "lower_with_report"]
@@ -285,6 +286,9 @@ def _lower(
     lowered, inputs, before = _lower_opened(prepared, ragged_io, shapes or {}, how)
     made = lowered.prepared
     is_changed = made is not prepared
+    if is_changed and how.get("target") is None:
+        keep_few_iterations(made)
+        made = made.again(made.model)
     if is_changed and how.get("target") != "openvino" and (why := _why_refused(made, prepared)):
         notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in lowered.notes]
         lowered, inputs, is_changed = lowered._replace(notes=notes), {}, False

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, session
+from support.models.lowering import all_nodes, assert_same, left_in, lowered, ops, outcome, parse, session
 
 from seqcore.onnx import InferenceSession, lower
 
@@ -209,9 +209,9 @@ class TestSizes:
             for n in (0, 3)
             for w in (3, 3000)
         ]
-        result = check(text, feeds)
-        makers = {name: node for node in result.graph.node for name in node.output}
-        made = [makers[node.input[0]] for node in result.graph.node if node.op_type == "LessOrEqual"]
+        nodes = list(all_nodes(check(text, feeds)))
+        makers = {name: node for node in nodes for name in node.output}
+        made = [makers[node.input[0]] for node in nodes if node.op_type == "LessOrEqual"]
         # What is made is looked at too: the items, so many numbers each.
         assert any(makers[node.input[0]].op_type == node.op_type == "Mul" for node in made)
 

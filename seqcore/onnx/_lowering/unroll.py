@@ -16,7 +16,7 @@ from onnx import GraphProto
 
 from seqcore._arguments.shown import shown
 from seqcore.onnx._lowering.portable import fold_constants
-from seqcore.onnx._model.graph import Graph, Node, rename
+from seqcore.onnx._model.graph import Graph, Node
 from seqcore.onnx._model.inference import Inference
 from seqcore.onnx._model.loop_parts import LoopParts, parts_of
 from seqcore.onnx._model.prepared import Prepared
@@ -25,6 +25,7 @@ from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import TENSOR, Length, Type, from_type_proto, to_type_proto
 from seqcore.onnx._model.writing import Writer
 from seqcore.onnx._rewrite.emit import Builder
+from seqcore.onnx._rewrite.few import copied
 from seqcore.onnx._rewrite.prune import prune
 from seqcore.onnx._thresholds import MOST_NODES_WRITTEN_OUT, MOST_WRITTEN_OUT
 
@@ -193,20 +194,17 @@ def _unroll(loop: Node, count: int, prepared: Prepared, builder: Builder) -> Non
     shapes = [prepared.shape(name) or () for name in (parts.iteration, parts.going_in)]
     states = list(parts.initial)
     rows: list[list[str]] = [[] for _ in parts.scans]
-    defined = [name for graph in loop.body.all_graphs() for name in _defined(graph) if name]
     for i in range(count):
-        names = {name: builder.fresh(f"{name}/{i}") for name in defined}
-        names[parts.iteration] = nodes.constant(np.full(shapes[0], i))
-        names[parts.going_in] = nodes.constant(np.full(shapes[1], True), bool)
-        names |= zip(parts.states, states, strict=True)
-        made = loop.body.copy()
-        rename(made.nodes, names)
-        for node in made.all_nodes():
-            node.name = builder.fresh_node_name(f"{node.name}/{i}")
+        names = {
+            parts.iteration: nodes.constant(np.full(shapes[0], i)),
+            parts.going_in: nodes.constant(np.full(shapes[1], True), bool),
+            **dict(zip(parts.states, states, strict=True)),
+        }
+        made = copied(loop.body, names, builder, str(i))
         nodes.nodes += made.nodes
-        states = [names.get(name, name) for name in parts.next_states]
-        for row, name in zip(rows, parts.scans, strict=True):
-            row.append(nodes.unsqueeze(names.get(name, name), 0))
+        states = made.outputs[1 : 1 + len(states)]
+        for row, name in zip(rows, made.outputs[1 + len(states) :], strict=True):
+            row.append(nodes.unsqueeze(name, 0))
     for name, out in zip(states, parts.final, strict=True):
         nodes.op("Identity", name, out=out)
     for row, scan, out in zip(rows, parts.scans, parts.stacked, strict=True):
@@ -216,7 +214,3 @@ def _unroll(loop: Node, count: int, prepared: Prepared, builder: Builder) -> Non
             lengths = [n if isinstance(n, int) else 0 for n in prepared.shape(scan) or ()]
             empty = np.zeros((0, *lengths))
             nodes.op("Identity", nodes.constant(empty, dtype_of(prepared.element_number(scan))), out=out)
-
-
-def _defined(graph: Graph) -> list[str]:
-    return [*graph.inputs, *graph.defaults, *(name for node in graph.nodes for name in node.outputs)]

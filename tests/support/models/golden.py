@@ -1,8 +1,8 @@
 """What becomes of the exported models (tests/models/exported): the nodes left, the notes, and what runs.
 
 `PYTHONPATH=.:tests python -m support.models.golden` writes it into `tests/models/golden.json`, and prints
-what has changed. It changes only for the better: with fewer operators on sequences left, fewer nodes, a
-quicker engine, clearer words.
+what has changed. It changes only for the better: with fewer operators on sequences left, fewer nodes in a
+run, a quicker engine, clearer words.
 """
 
 import json

@@ -1,0 +1,107 @@
+"""Few iterations one by one: where all at once take some preparation, and a loop stays for what is too much.
+
+lengths, sums, …                                   If (n > 3) {lengths, sums, …
+If (fits) {all at once} else {loop}     ──▶            If (fits) {all at once} else {loop}}
+                                                   else {loop}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seqcore.onnx._model.graph import Graph, Node, reads_of, rename
+from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._rewrite.emit import Builder, Nodes
+from seqcore.onnx._thresholds import LEAST_PREPARED, LOOP_TAKES, MOST_AROUND, MOST_ONE_BY_ONE
+
+
+def keep_few_iterations(prepared: Prepared) -> None:
+    """Have loops with few iterations run as they were, wherever that takes fewer nodes than the choice.
+
+    The model is changed in place.
+    """
+    builder = Builder(prepared.model)
+    for graph in list(prepared.model.graph.all_graphs()):
+        for node in graph.nodes[:]:
+            if node.is_op("If") and (loop := _loop_of(node, prepared)) is not None:
+                _keep(graph, node, loop, prepared, builder)
+
+
+def _loop_of(choice: Node, prepared: Prepared) -> Node | None:
+    """Return the loop that stays where all iterations at once are too much, None for another If."""
+    at_once, otherwise = choice.graphs["then_branch"], choice.graphs["else_branch"]
+    loops = [node for node in otherwise.nodes if node.is_op("Loop")]
+    if len(loops) != 1 or any(node.is_op("Loop") for node in at_once.all_nodes()):
+        return None
+    trips = parts_of(loops[0]).trips
+    is_decided_here = trips in otherwise.free_names() and prepared.integer(trips) is None
+    return loops[0] if is_decided_here else None
+
+
+def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: Builder) -> None:
+    otherwise = choice.graphs["else_branch"]
+    prepares = _only_for(graph, choice, prepared)
+    nmore = len(prepares) + _size(choice.graphs["then_branch"])
+    each = _size(loop.body)
+    naround = _size(otherwise) - each
+    most = min(MOST_ONE_BY_ONE, (nmore - naround - LOOP_TAKES) // max(each, 1))
+    if len(prepares) < LEAST_PREPARED or naround > MOST_AROUND or most < 1:
+        return
+    nodes = Nodes(builder, loop)
+    is_more = nodes.op("Greater", parts_of(loop).trips, nodes.constant(most))
+    outs = [builder.fresh(name) for name in choice.outputs]
+    inner = choice.copy()
+    inner.outputs = outs
+    inner.name = builder.fresh_node_name(choice.name)
+    gone = set(prepares)
+    more = Graph("more", [], outs, [*prepares, inner])
+    for name in [name for node in prepares for name in node.outputs if name in graph.declared]:
+        more.declared[name] = graph.declared.pop(name)
+    few = copied(otherwise, {}, builder, "few")
+    for branch in (more, few):
+        for name, own in zip(branch.outputs, otherwise.outputs, strict=True):
+            branch.declared[name] = otherwise.declared[own]
+    nodes.ops("If", [is_more], choice.outputs, then_branch=more, else_branch=few)
+    at = graph.nodes.index(choice)
+    graph.nodes[at : at + 1] = nodes.nodes
+    graph.nodes = [node for node in graph.nodes if node not in gone]
+
+
+def _only_for(graph: Graph, choice: Node, prepared: Prepared) -> list[Node]:
+    """Return the nodes of a graph that are there for a choice and its first branch alone, in order.
+
+    Without those that fail instead of the loop, as `Nodes.require_zero` makes them.
+    """
+    at = graph.nodes.index(choice)
+    needed = {*graph.outputs, *choice.graphs["else_branch"].free_names()}
+    for node in graph.nodes[at + 1 :]:
+        needed.update(reads_of(node))
+    found = []
+    for node in reversed(graph.nodes[:at]):
+        table = prepared.constant(node.inputs[0]) if node.is_op("Gather") else None
+        if needed.isdisjoint(node.outputs) and (table is None or table.size != 1):
+            found.append(node)
+        else:
+            needed.update(reads_of(node))
+    return found[::-1]
+
+
+def _size(graph: Graph) -> int:
+    return sum(not node.is_op("Identity", "Constant") for node in graph.all_nodes())
+
+
+def copied(graph: Graph, names: Mapping[str, str], builder: Builder, word: str) -> Graph:
+    """Return a copy of a graph inside a model, whose values have names of their own, others those given."""
+    own = [
+        name
+        for one in graph.all_graphs()
+        for name in (*one.inputs, *one.defaults, *(name for node in one.nodes for name in node.outputs))
+    ]
+    names = {name: builder.fresh(f"{name}/{word}") for name in own if name} | dict(names)
+    made = graph.copy()
+    rename(made.nodes, names)
+    made.outputs = [names.get(name, name) for name in made.outputs]
+    for node in made.all_nodes():
+        node.name = builder.fresh_node_name(f"{node.name}/{word}")
+    return made

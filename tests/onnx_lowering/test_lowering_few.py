@@ -1,0 +1,81 @@
+"""Few iterations of a loop that becomes one operator go one by one where that takes fewer nodes."""
+
+import numpy as np
+import onnx
+import pytest
+from support.models.exported import MODELS
+from support.models.lowering import all_nodes, assert_same, outcome, parse, session
+
+from seqcore.onnx import lower
+
+# How many nodes an iteration has beside three → up to how many iterations go one by one.
+MOST = {1: 4, 10: 3, 24: 2, 60: 1}
+LENGTHS = [[], [3], [2, 1], [0, 2], [2, 3, 1], [2, 0, 3, 1], [1] * 5, [1] * 9, [2, 99]]
+
+
+def sentences(nnodes):
+    """A loop over parts of x, one behind the other, whose lengths are fed."""
+    body = "".join(f"a{k + 1} = Neg(a{k}) " for k in range(nnodes - 1))
+    return parse(f"""g (float[N, 2] x, int64[B] lengths) => (float[C, 2] y, int64 end)
+    <bool yes = {{1}}, int64 zero = {{0}}, int64[1] first = {{0}}> {{
+        shape = Shape(lengths)
+        n = Gather(shape, zero)
+        none = SequenceEmpty()
+        end, l = Loop(n, yes, zero, none) <body = b (int64 i, bool c, int64 s, seq(float[2]) t) =>
+            (bool c2, int64 s2, seq(float[2]) t2) {{
+            c2 = Identity(c)
+            length = Gather(lengths, i)
+            s2 = Add(s, length)
+            start = Unsqueeze(s, first)
+            stop = Unsqueeze(s2, first)
+            a0 = Slice(x, start, stop, first)
+            {body}
+            e = ReduceMean<axes = [0], keepdims = 0>(a{nnodes - 1})
+            t2 = SequenceInsert(t, e)
+        }}>
+        y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+    }}""")
+
+
+def few_of(result):
+    """Up to how many iterations go one by one, 0 if none: what the one choice by number compares to."""
+    made = {name: node for node in result.graph.node for name in node.output}
+    constants = {one.name: onnx.numpy_helper.to_array(one) for one in result.graph.initializer}
+    choices = [node for node in result.graph.node if node.op_type == "If"]
+    compared = [made[node.input[0]] for node in choices]
+    return sum(int(constants[node.input[1]]) for node in compared if node.op_type == "Greater")
+
+
+@pytest.mark.parametrize("nnodes", MOST)
+def test_as_many_as_take_fewer_nodes(nnodes):
+    model = sentences(nnodes)
+    result = lower(model)
+    assert few_of(result) == MOST[nnodes]
+    assert sum(node.op_type == "Loop" for node in all_nodes(result)) == 2
+    one, other = session(model), session(result)
+    for lengths in LENGTHS:
+        feed = {
+            "x": np.arange(12, dtype=np.float32).reshape(6, 2) / 8,
+            "lengths": np.array(lengths, np.int64),
+        }
+        assert_same(outcome(one, feed), outcome(other, feed))
+
+
+@pytest.mark.parametrize("name", ["sentence_means", "sliding_means", "span_pooling", "tf_softmax"])
+def test_either_side(name):
+    """The choice by number, and the one by size inside of it, give what the loop gives."""
+    model = MODELS[name]
+    result = lower(model.path)
+    assert few_of(result)
+    one, other = session(onnx.load(model.path)), session(result)
+    for n in range(model.least, 7):
+        assert_same(outcome(one, model.example(n)), outcome(other, model.example(n)))
+
+
+@pytest.mark.parametrize("name", ["list_ends", "bool_masks", "kept_and_rest"])
+def test_a_choice_by_size_alone_is_quick(name):
+    assert few_of(lower(MODELS[name].path)) == 0
+
+
+def test_other_targets():
+    assert few_of(lower(sentences(1), target="openvino")) == 0
