@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 from support.models.sessions import (
     APPEND,
-    LOOP,
+    APPEND_FEED,
     TENSORS_ONLY,
     assert_as_reference,
     assert_fails,
@@ -61,24 +61,6 @@ class TestWithoutSequences:
 
 
 class TestSignatures:
-    TEXTS = (
-        TENSORS_ONLY,
-        APPEND,
-        LOOP,
-        "g (optional(float[N]) a, float b) => (bool h, optional(float[N]) o)"
-        "{ h = OptionalHasElement (a) o = Identity (a) }",
-        "g (optional(seq(int64[])) a) => (bool h, optional(seq(int64[])) o)"
-        "{ h = OptionalHasElement (a) o = Identity (a) }",
-        "g (seq(string[]) a, seq(double[2, M]) b) => (seq(string[]) c, int64 n)"
-        "{ c = Identity (a) n = SequenceLength (b) }",
-        "g (float16[?, M, 3] a, bool[0] b) => (seq(float16[]) c, seq(bool[]) d)"
-        "{ c = SequenceConstruct (a, a) d = SequenceConstruct (b) }",
-        "g (uint8[2] a, int16 b) => (seq(uint8[]) c, int16 b) { c = SequenceConstruct (a) }",
-        "g (float[N, 3] x) => (float[N, 6] y, int64 n)"
-        "{ y = Concat <axis = 1> (x, x) s = SequenceConstruct (y) n = SequenceLength (s) }",
-        "g (float[N] x) => (optional(seq(float[])) o) { s = SequenceConstruct (x) o = Optional (s) }",
-    )
-
     @pytest.mark.parametrize("text", [TENSORS_ONLY, APPEND])
     def test_meta(self, text):
         given = model(text)
@@ -86,14 +68,8 @@ class TestSignatures:
         given.domain = "org.example"
         onnx.helper.set_model_props(given, {"author": "somebody"})
         found, expected = InferenceSession(given).get_modelmeta(), reference(given).get_modelmeta()
-        for name in (
-            "producer_name",
-            "graph_name",
-            "domain",
-            "description",
-            "version",
-            "custom_metadata_map",
-        ):
+        names = ["producer_name", "graph_name", "domain", "description", "version", "custom_metadata_map"]
+        for name in names:
             assert getattr(found, name) == getattr(expected, name)
 
     @pytest.mark.parametrize("text", [TENSORS_ONLY, APPEND])
@@ -108,7 +84,7 @@ class TestSignatures:
             InferenceSession(model(text)),
         ):
             assert used.get_providers() == providers
-            feed = plain_feed() if text is TENSORS_ONLY else {"s": [f32(1)], "x": f32(2)}
+            feed = plain_feed() if text is TENSORS_ONLY else APPEND_FEED
             expected = used.run(None, feed)
             quiet = onnxruntime.RunOptions()
             quiet.log_severity_level = 4
@@ -118,7 +94,7 @@ class TestSignatures:
     @pytest.mark.parametrize("text", [APPEND, TENSORS_ONLY])
     def test_a_run_that_is_told_to_stop(self, text):
         used = InferenceSession(model(text))
-        feed = plain_feed() if text is TENSORS_ONLY else {"s": [f32(1)], "x": f32(2)}
+        feed = plain_feed() if text is TENSORS_ONLY else APPEND_FEED
         stop = onnxruntime.RunOptions()
         stop.terminate = True
         for _ in range(4):

@@ -1,7 +1,5 @@
 """Models that the session refuses, and what it says."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -50,11 +48,6 @@ class TestRefused:
             with pytest.raises(ValueError, match=r"^[^\n]+$"):
                 InferenceSession(path)
 
-    @pytest.mark.parametrize("kind", [str, Path])
-    def test_no_file(self, kind, tmp_path):
-        with pytest.raises(FileNotFoundError, match=r"none\.onnx"):
-            InferenceSession(kind(tmp_path / "none.onnx"))
-
     @pytest.mark.parametrize("given", [None, 3, object(), [], {"x": 1}, np.zeros(3), TensorSequence([1])])
     def test_wrong_type(self, given):
         with pytest.raises(TypeError, match=type(given).__name__):
@@ -65,42 +58,25 @@ class TestRefused:
             InferenceSession(model(APPEND).graph)
 
     @pytest.mark.parametrize(
-        ("text", "name"),
+        "text",
         [
-            ("g (seq(float[]) s) => (int64 n) { [odd_one] n = SequenceSize (s) }", "odd_one|SequenceSize"),
-            ("g (seq(float[]) s) => (int64 n) { [odd_one] n = SequenceLength (q) }", "odd_one"),
-            ("g (seq(float[]) s) => (int64 n) { [odd_one] n = SequenceLength () }", "odd_one"),
-            (
-                "g (float[N] x) => (seq(float[]) s) { [odd_one] s = SplitToSequence <axis = 1.5> (x) }",
-                "odd_one",
-            ),
-            ("g (seq(float[]) s) => (float[N] x) { [odd_one] x = ConcatFromSequence (s) }", "odd_one"),
-            (
-                "g (float[N] x, int64[N] y) => (seq(float[]) s) { [odd_one] s = SequenceConstruct (x, y) }",
-                "odd_one",
-            ),
-            (
-                "g (seq(float[]) s, int64[N] y) => (seq(float[]) t) { [odd_one] t = SequenceInsert (s, y) }",
-                "odd_one",
-            ),
-            (
-                "g (float[N] s) => (int64 n) { [odd_one] n = SequenceLength (s) }",
-                "odd_one",
-            ),
-            (
-                "g (seq(float[]) s) => (seq(float[]) n) { [odd_one] n = Abs (s) }",
-                "odd_one",
-            ),
-            (
-                "g (seq(float[]) s, bool c) => (int64 n) { n = If (c) <"
-                "then_branch = t () => (int64 a) { [odd_one] a = SequenceLength (q) },"
-                "else_branch = e () => (int64 b) { b = SequenceLength (s) }> }",
-                "odd_one",
-            ),
+            "g (seq(float[]) s) => (int64 n) { [odd_one] n = SequenceSize (s) }",
+            "g (seq(float[]) s) => (int64 n) { [odd_one] n = SequenceLength (q) }",
+            "g (seq(float[]) s) => (int64 n) { [odd_one] n = SequenceLength () }",
+            "g (float[N] x) => (seq(float[]) s) { [odd_one] s = SplitToSequence <axis = 1.5> (x) }",
+            "g (seq(float[]) s) => (float[N] x) { [odd_one] x = ConcatFromSequence (s) }",
+            "g (float[N] x, int64[N] y) => (seq(float[]) s) { [odd_one] s = SequenceConstruct (x, y) }",
+            "g (seq(float[]) s, int64[N] y) => (seq(float[]) t) { [odd_one] t = SequenceInsert (s, y) }",
+            "g (float[N] s) => (int64 n) { [odd_one] n = SequenceLength (s) }",
+            "g (seq(float[]) s) => (seq(float[]) n) { [odd_one] n = Abs (s) }",
+            """g (seq(float[]) s, bool c) => (int64 n) {
+                n = If (c) <then_branch = t () => (int64 a) { [odd_one] a = SequenceLength (q) },
+                            else_branch = e () => (int64 b) { b = SequenceLength (s) }>
+            }""",
         ],
     )
-    def test_rejected_by_the_checker(self, text, name, capfd):
-        with pytest.raises(ValueError, match=name) as caught:
+    def test_rejected_by_the_checker(self, text, capfd):
+        with pytest.raises(ValueError, match="SequenceSize" if "Size" in text else "odd_one") as caught:
             session(text)
         assert "\n" not in str(caught.value)
         assert capfd.readouterr() == ("", "")

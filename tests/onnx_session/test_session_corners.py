@@ -38,6 +38,16 @@ def heavy(path, columns=100_000):
     return weights
 
 
+def with_w(folder, n, **where):
+    """The path of a model whose W has its data elsewhere."""
+    given = model(WITH_W)
+    stub = given.graph.initializer.add(name="W", data_type=1, dims=[n], data_location=1)
+    for key, value in where.items():
+        stub.external_data.add(key=key, value=value)
+    (folder / "model.onnx").write_bytes(given.SerializeToString())
+    return folder / "model.onnx"
+
+
 def fails(session, feed, error, words):
     """A session refuses a feed, in whatever way it takes after some."""
     for _ in range(AGAIN):
@@ -134,33 +144,6 @@ class TestNumbers:
             )  # 200 is -56 in eight bits.
             assert n == 1
 
-    def test_a_condition_of_several_items(self):
-        session = InferenceSession(
-            model("""
-                while (float[2] x, bool[K] goes, int64 n) => (float[M, 2] y) {
-                    none = SequenceEmpty ()
-                    yes = Constant <value = bool {1}> ()
-                    all = Loop (n, yes, none) <body = b (int64 i, bool go, seq(float[]) s)
-                                                 => (bool on, seq(float[]) t) {
-                        on = Identity (goes)
-                        t = SequenceInsert (s, x)
-                    }>
-                    y = ConcatFromSequence <axis = 0, new_axis = 1> (all)
-                }
-            """)
-        )
-        feed = {"x": f32(1, 2), "goes": np.array([True, False]), "n": np.array(3)}
-        fails(session, feed, ValueError, "condition is one value")
-
-
-class TestOutputs:
-    TEXT = "twice (float[N] x) => (float[N] y, seq(float[N]) s) { y = Neg (x) s = SequenceConstruct (y) }"
-
-    @pytest.mark.parametrize("names", [[None], [3], iter(["y"])])
-    def test_names_are_a_list_of_names(self, names):
-        with pytest.raises(TypeError, match="output_names must be a list of names"):
-            InferenceSession(model(self.TEXT)).run(names, {"x": f32(1, 2)})
-
 
 class TestWeights:
     @pytest.mark.parametrize("kind", ["above", "by a detour", "absolute"])
@@ -168,29 +151,19 @@ class TestWeights:
         secret, folder = tmp_path / "secret.bin", tmp_path / "folder"
         secret.write_bytes(bytes(80_000))
         folder.mkdir()
-        location = {"above": "../secret.bin", "by a detour": "a/../../secret.bin", "absolute": str(secret)}[
-            kind
-        ]
-        given = model(WITH_W)
-        stub = given.graph.initializer.add(name="W", data_type=1, dims=[20_000], data_location=1)
-        stub.external_data.add(key="location", value=location)
-        (folder / "model.onnx").write_bytes(given.SerializeToString())
-        with pytest.raises(ValueError, match=r"'W' has its data at .* outside of its folder"):
-            InferenceSession(folder / "model.onnx")
-        with pytest.raises(ValueError, match="outside of its folder"):
-            lower(folder / "model.onnx")
+        places = {"above": "../secret.bin", "by a detour": "a/../../secret.bin", "absolute": str(secret)}
+        path = with_w(folder, 20_000, location=places[kind])
+        for make in (InferenceSession, lower):
+            with pytest.raises(ValueError, match=r"'W' has its data at .* outside of its folder"):
+                make(path)
 
     @pytest.mark.parametrize(("key", "number"), [("length", 10**20), ("length", -16), ("offset", -4)])
     def test_places_that_can_not_be(self, key, number, tmp_path):
         (tmp_path / "weights.bin").write_bytes(bytes(80_000))
         for n in (4, 20_000):
-            given = model(WITH_W)
-            stub = given.graph.initializer.add(name="W", data_type=1, dims=[n], data_location=1)
-            stub.external_data.add(key="location", value="weights.bin")
-            stub.external_data.add(key=key, value=str(number))
-            (tmp_path / "model.onnx").write_bytes(given.SerializeToString())
+            path = with_w(tmp_path, n, location="weights.bin", **{key: str(number)})
             with pytest.raises(ValueError, match=r"can't be read: 'W' begins at .* and has a length of"):
-                InferenceSession(tmp_path / "model.onnx", compile="load")
+                InferenceSession(path, compile="load")
 
     def test_a_name_that_is_not_utf8(self):
         data = model(WITH_W.replace("W", "x")).SerializeToString().replace(b"double", b"do\xff\xfele")
@@ -209,13 +182,10 @@ class TestWeights:
         except OSError as error:  # Windows lets few users make links.
             pytest.skip(f"no links here: {error}")
         for n in (3, 20_000):  # numbers that are read when the model is loaded, and weights
-            given = model(WITH_W)
-            stub = given.graph.initializer.add(name="W", data_type=1, dims=[n], data_location=1)
-            stub.external_data.add(key="location", value=location)
-            (folder / "model.onnx").write_bytes(given.SerializeToString())
+            path = with_w(folder, n, location=location)
             for make in (InferenceSession, lower):
                 with pytest.raises(ValueError, match=r"a link to .*, outside of its folder: copy it there"):
-                    make(folder / "model.onnx")
+                    make(path)
 
     def test_of_a_cache_that_consists_of_links(self, tmp_path):
         blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"

@@ -64,23 +64,6 @@ class TestFunctions:
 
 
 class TestInitializers:
-    TEXT = """
-        g (seq(float[]) s, int64 n) => (seq(float[]) t, float[M] y) {
-            t = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p) => (bool go, seq(float[]) q) {
-                x = Gather <axis = 0> (w, i)
-                a = SequenceInsert (p, x, at)
-                q = SequenceInsert (a, v)
-            }>
-            y = ConcatFromSequence <axis = 0> (t)
-        }
-    """
-
-    def made(self, rows=4):
-        given = model(self.TEXT)
-        w = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
-        given.graph.initializer.extend([constant("w", w), constant("at", i64(0)), constant("v", f32(7))])
-        return given, w
-
     @pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]])
     def test_sparse_constants(self, indices):
         """Those that sequences take, and those that nodes of onnxruntime read as well."""
@@ -121,18 +104,20 @@ class TestInitializers:
 
 
 class TestExternalData:
-    def test_the_file_is_missing(self, tmp_path):
-        given, _ = TestInitializers().made()
+    @pytest.fixture
+    def path(self, tmp_path):
+        given = model("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceInsert (s, w) }")
+        given.graph.initializer.append(constant("w", f32(7)))
         path = tmp_path / "model.onnx"
         onnx.save(given, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
-        (tmp_path / "weights.bin").unlink()
+        return path
+
+    def test_the_file_is_missing(self, path):
+        path.with_name("weights.bin").unlink()
         with pytest.raises(Exception, match=r"weights\.bin"):
             InferenceSession(path)
 
-    def test_bytes_do_not_know_their_folder(self, tmp_path):
-        given, _ = TestInitializers().made()
-        path = tmp_path / "model.onnx"
-        onnx.save(given, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    def test_bytes_do_not_know_their_folder(self, path):
         for other in (path.read_bytes(), onnx.load(path, load_external_data=False)):
             with pytest.raises(Exception, match=r"weights\.bin|path"):
                 InferenceSession(other)

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import itertools
 import pickle
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import seqcore as sq
 from seqcore.onnx import GraphBody, InferenceSession
 
 THEIRS = ort.InferenceSession
+PLAIN = "plain (float[N, 2] x) => (float[N, 2] y) { y = Neg (x) }"
 PICKS = """
     picks (float[N, 2] x, int64 i) => (float[2] y, int64 n) {
         rows = SplitToSequence <keepdims = 0> (x)
@@ -34,12 +36,17 @@ X = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 def plain():
-    given = model("plain (float[N, 2] x) => (float[N, 2] y) { y = Neg (x) }")
-    return InferenceSession(given)
+    return InferenceSession(model(PLAIN))
 
 
 def picks(**options):
     return InferenceSession(model(PICKS), **options)
+
+
+def both():
+    """Sessions without sequences and with them, what to feed, and `y`."""
+    yield plain(), {"x": X}, -X
+    yield picks(), {"x": X, "i": i64(1)}, X[1]
 
 
 def public(kind):
@@ -90,9 +97,8 @@ class TestSignatures:
 class TestBindings:
     @pytest.mark.parametrize("kind", ["array", "OrtValue"])
     def test_tensors(self, kind):
-        for used in (plain(), picks()):
+        for used, feed, expected in both():
             binding = used.io_binding()
-            feed = {"x": X, "i": i64(1)} if used._engines else {"x": X}
             for _ in range(AGAIN):
                 for name, value in feed.items():
                     if kind == "array":
@@ -101,7 +107,6 @@ class TestBindings:
                         binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(value))
                 binding.bind_output("y")
                 used.run_with_iobinding(binding)
-                expected = X[1] if used._engines else -X
                 assert_values(binding.copy_outputs_to_cpu(), [expected])
                 assert_values([one.numpy() for one in binding.get_outputs()], [expected])
             binding.clear_binding_outputs()
@@ -197,9 +202,10 @@ class TestAsync:
 
 class TestErrors:
     def test_of_loading(self, tmp_path):
-        for kind in (FileNotFoundError, state.NoSuchFile):
-            with pytest.raises(kind, match="nothing"):
-                InferenceSession(tmp_path / "nothing.onnx")
+        path = tmp_path / "nothing.onnx"
+        for kind, given in itertools.product((FileNotFoundError, state.NoSuchFile), (path, str(path))):
+            with pytest.raises(kind, match=r"nothing\.onnx"):
+                InferenceSession(given)
         broken = model("g (float[N] x) => (seq(float[]) s) { s = SplitToSequence (x, nothing) }")
         for kind in (ValueError, state.InvalidGraph, state.Fail, state.InvalidArgument):
             with pytest.raises(kind, match="nothing"):
@@ -260,9 +266,7 @@ def test_pickles_say_what_to_pickle():
 
 class TestProviders:
     def test_are_set_anew(self):
-        for used in (plain(), picks()):
-            feed = {"x": X, "i": i64(1)} if used._engines else {"x": X}
-            expected = X[1] if used._engines else -X
+        for used, feed, expected in both():
             for _ in range(AGAIN):
                 assert_values(used.run(["y"], feed), [expected])
                 used.set_providers(["CPUExecutionProvider"])
@@ -282,13 +286,12 @@ class TestProviders:
 
 def test_profiling(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for kind in ("plain", "lists"):
+    for kind, (_, feed, expected) in zip(("plain", "lists"), both(), strict=True):
         options = ort.SessionOptions()
         options.enable_profiling = True
         options.profile_file_prefix = kind
-        text = PICKS if kind == "lists" else "g (float[N, 2] x) => (float[N, 2] y) { y = Neg (x) }"
-        used = InferenceSession(model(text), options)
-        used.run(["y"], {"x": X, "i": i64(1)} if kind == "lists" else {"x": X})
+        used = InferenceSession(model(PLAIN if kind == "plain" else PICKS), options)
+        assert_values(used.run(["y"], feed), [expected])
         assert used.get_profiling_start_time_ns() > 0
         name = used.end_profiling()
         assert name.startswith(kind)

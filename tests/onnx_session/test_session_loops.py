@@ -1,5 +1,7 @@
 """Loop in the session: trips, conditions, scan outputs, errors."""
 
+import itertools
+
 import numpy as np
 import pytest
 from support.models.sessions import (
@@ -22,35 +24,6 @@ TRUE, FALSE = np.array(True), np.array(False)
 
 
 class TestTripsAndConditions:
-    TEXT = """
-        g (INPUTS seq(float[]) s, float[N] x, int64 stop)
-            => (seq(float[]) t, int64[T] numbers, int64 last) {
-            start = Constant <value = int64 {-1}> ()
-            t, last, numbers = Loop (TRIPS, CONDITION, s, start)
-                <body = b (int64 i, bool go, seq(float[]) u, int64 was)
-                       => (bool on, seq(float[]) v, int64 now, int64 number) {
-                    v = SequenceInsert (u, x)
-                    one = Constant <value = int64 {1}> ()
-                    next = Add (i, one)
-                    on = Less (next, stop)
-                    now = Identity (i)
-                    number = Add (was, i)
-                }>
-        }
-    """
-
-    def run(self, trips, condition, feed, s=(), stop=100, shape=""):
-        inputs = "".join(
-            f"{kind}{shape} {name}, " for kind, name in (("int64", trips), ("bool", condition)) if name
-        )
-        text = self.TEXT.replace("INPUTS", inputs).replace("TRIPS", trips).replace("CONDITION", condition)
-        used = session(text)
-        return used.run(None, feed | {"s": s, "x": f32(1), "stop": i64(stop)})
-
-    def check(self, found, n, s=()):
-        numbers = [i + max(i - 1, -1) for i in range(n)]
-        assert_values(found, [[*s, *[f32(1)] * n], i64(numbers), i64(n - 1)])
-
     def test_the_condition_that_the_body_is_given(self):
         text = """g (int64 n, bool c) => (seq(bool[]) t) {
             none = SequenceEmpty <dtype = 9> ()
@@ -134,27 +107,30 @@ class TestErrors:
         assert_fails(used, {"s": s, "at": i64([0, 1]), "n": i64(3)}, Exception, "pick")
         assert len(used.run(None, {"s": s, "at": i64([0, 1]), "n": i64(2)})[0]) == 4
 
-    def test_what_is_not_one_value(self):
-        text = """g (float[N] x, int64[K] n, bool[M] c, bool[L] first) => (seq(float[N]) t) {
+    @pytest.mark.parametrize(
+        ("limits", "last", "trips"),
+        [("n, first", "Identity", 3), ('n, ""', "Identity", 3), ('"", first', "Not", 1)],
+    )
+    def test_what_is_not_one_value(self, limits, last, trips):
+        """Else onnxruntime takes what lies in memory."""
+        text = f"""g (float[N] x, int64[K] n, bool[M] c, bool[L] first) => (seq(float[N]) t) {{
             none = SequenceEmpty ()
-            [rows] t = Loop (n, first, none) <body = b (int64 i, bool go, seq(float[N]) s)
-                                                   => (bool[M] on, seq(float[N]) u) {
+            [rows] t = Loop ({limits}, none) <body = b (int64 i, bool go, seq(float[N]) s)
+                                                   => (bool[M] on, seq(float[N]) u) {{
                 u = SequenceInsert (s, x)
-                on = Identity (c)
-            }>
-        }"""
-        used, x, yes = session(text), floats(2)[0], np.array([True])
-        none, two = np.array([], bool), np.array([True, False])
-        for trips, first, on, what in (
-            ([], yes, yes, r"the number of trips is one value, not a tensor of shape \(0,\)"),
-            ([3, 4], yes, yes, r"the number of trips is one value, not a tensor of shape \(2,\)"),
-            ([3], none, yes, r"the condition is one value, not a tensor of shape \(0,\)"),
-            ([3], yes, two, r"the body's condition is one value, not a tensor of shape \(2,\)"),
-            ([3], yes, none, r"the body's condition is one value, not a tensor of shape \(0,\)"),
-        ):
-            with pytest.raises(ValueError, match=f"Loop 'rows': {what}"):
-                used.run(None, {"x": x, "n": i64(trips), "c": on, "first": first})
-        assert len(used.run(None, {"x": x, "n": i64([3]), "c": yes, "first": yes})[0]) == 3
+                on = {last} (c)
+            }}>
+        }}"""
+        yes = np.array([True])
+        feed = {"x": f32(1, 2), "n": i64([3]), "c": yes, "first": yes}
+        kinds = {"n": "the number of trips", "first": "the condition", "c": "the body's condition"}
+        for name, values in itertools.product(kinds, ([], [1, 0])):
+            if name in limits or (name == "c" and "first" in limits):
+                odd = np.array(values, feed[name].dtype)
+                error = assert_fails(session(text), feed | {name: odd}, ValueError)
+                what = f"Loop 'rows': {kinds[name]} is one value, not a tensor of shape {odd.shape}"
+                assert what in str(error)
+        assert_values(session(text).run(None, feed), [[feed["x"]] * trips])
 
     @pytest.mark.slow
     def test_in_a_nested_graph(self):

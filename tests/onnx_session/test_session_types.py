@@ -11,19 +11,6 @@ pytestmark = pytest.mark.mostly_slow(5)
 class TestEveryType:
     """Also the types that onnxruntime refuses."""
 
-    TEXT = """
-        g (KIND[N] x, int64 k)
-            => (seq(KIND[]) s, int64 n, KIND[A] at, seq(KIND[]) t, KIND[B] y, KIND[C, D] z) {
-            s = SplitToSequence (x)
-            n = SequenceLength (s)
-            at = SequenceAt (s, k)
-            c = SequenceConstruct (at, at)
-            e = SequenceErase (s, k)
-            t = SequenceInsert (e, at)
-            y = ConcatFromSequence <axis = 0> (t)
-            z = ConcatFromSequence <axis = 0, new_axis = 1> (c)
-        }
-    """
     LOOP = """
         g (KIND[N] x, int64 n) => (seq(KIND[]) all, KIND[A] y, KIND[B, C] rows) {
             one = Constant <value = int64[1] {1}> ()

@@ -37,10 +37,10 @@ def assert_same(found, expected):
             np.testing.assert_allclose(one, other, 1e-5, 1e-6)
 
 
-def check(given, feed, loads=reference):
+def check(given, feed):
     """Session and lowered model give what onnxruntime gives; False where it refuses the model."""
     try:
-        expected = loads(given).run(None, dict(feed))
+        expected = reference(given).run(None, dict(feed))
     except Exception:
         return False
     used = InferenceSession(given)
@@ -95,10 +95,7 @@ def test_the_last_initializer_counts():
     given.graph.initializer.extend(twice("w", f32(1, 2), f32(3, 4)))
     assert check(given, {"x": X})
     heavy = [np.full((2, 5000), value, np.float32) for value in (1, 2)]
-    given = model(
-        "f (float[N, 2] x) => (float[5000] y) <int64 zero = {0}> "
-        f"{{ {SPLIT} r = SequenceAt (rows, zero) y = MatMul (r, w) }}"
-    )
+    given = first_row("y = MatMul (r, w)", "float[5000] y")
     given.graph.initializer.extend(twice("w", *heavy))
     (y,) = InferenceSession(given).run(None, {"x": X})
     assert (y == 4).all()
@@ -130,14 +127,11 @@ class TestDataInFiles:
 
     W = np.arange(10_000, dtype=np.float32).reshape(2, 5000)
 
-    def texts(self):
-        small = "small = Constant <value = float {1}> ()"
-        head = f"f (float[N, 2] x, bool c) => (float[5000] y) <int64 zero = {{0}}> {{ {SPLIT} "
-        r = "r = SequenceAt (rows, zero)"
-        yield f"{head} {r} {small} y = MatMul (r, small) }}"
-        branch = f"then_branch = t () => (float[5000] p) {{ {small} p = MatMul (r, small) }}"
-        other = f"else_branch = e () => (float[5000] q) {{ {small} z = Neg (r) q = MatMul (z, small) }}"
-        yield f"{head} {r} y = If (c) <{branch}, {other}> }}"
+    SMALL = "small = Constant <value = float {1}> ()"
+    PRODUCT = f"{SMALL} y = MatMul (r, small)"
+    BRANCHES = f"""y = If (c) <
+        then_branch = t () => (float[5000] p) {{ {SMALL} p = MatMul (r, small) }},
+        else_branch = e () => (float[5000] q) {{ {SMALL} z = Neg (r) q = MatMul (z, small) }}>"""
 
     def graphs(self, graph):
         yield graph
@@ -146,8 +140,8 @@ class TestDataInFiles:
                 if attribute.HasField("g"):
                     yield from self.graphs(attribute.g)
 
-    def made(self, text, as_initializers):
-        given = model(text)
+    def made(self, nodes, as_initializers=False):
+        given = first_row(nodes, "float[5000] y", ", bool c")
         for graph in self.graphs(given.graph):
             for node in list(graph.node):
                 if node.op_type == "Constant":
@@ -160,14 +154,14 @@ class TestDataInFiles:
         return given
 
     @pytest.mark.parametrize("as_initializers", [False, True])
-    @pytest.mark.parametrize("k", [0, 1])
-    def test_in_constants_and_branches(self, tmp_path, k, as_initializers):
-        given = self.made([*self.texts()][k], as_initializers)
+    @pytest.mark.parametrize("nodes", [PRODUCT, BRANCHES])
+    def test_in_constants_and_branches(self, tmp_path, nodes, as_initializers):
+        given = self.made(nodes, as_initializers)
         path = tmp_path / "model.onnx"
         saved_outside(given, path)
         for c in (True, False):
             feed = {"x": X, "c": np.array(c)}
-            expected = [self.W.sum(0) * (1 if c or k == 0 else -1)]
+            expected = [self.W.sum(0) * (1 if c or nodes == self.PRODUCT else -1)]
             used = InferenceSession(path)
             for _ in range(AGAIN):
                 assert_same(used.run(None, feed), expected)
@@ -178,10 +172,7 @@ class TestDataInFiles:
     def test_in_functions(self, tmp_path):
         inner = [helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(self.W, "w"))]
         inner.append(helper.make_node("MatMul", ["a", "w"], ["b"]))
-        given = model(
-            f"f (float[N, 2] x) => (float[5000] y) <int64 zero = {{0}}> {{ {SPLIT} "
-            "r = SequenceAt (rows, zero) y = own.F (r) }"
-        )
+        given = first_row("y = own.F (r)", "float[5000] y")
         given.opset_import.append(helper.make_opsetid("own", 1))
         imports = [helper.make_opsetid("", 17)]
         given.functions.append(helper.make_function("own", "F", ["a"], ["b"], inner, imports))
@@ -193,7 +184,7 @@ class TestDataInFiles:
 
     def test_count_as_weights(self, tmp_path):
         """So that they are not held twice."""
-        given = self.made(next(self.texts()), False)
+        given = self.made(self.PRODUCT)
         given.graph.node[2].attribute[0].t.CopyFrom(
             numpy_helper.from_array(np.ones((2, 200_000), np.float32), "w")
         )
@@ -204,7 +195,7 @@ class TestDataInFiles:
 
     def test_that_are_damaged(self, tmp_path):
         path = tmp_path / "model.onnx"
-        saved_outside(self.made(next(self.texts()), False), path)
+        saved_outside(self.made(self.PRODUCT), path)
         (tmp_path / "weights.bin").write_bytes(b"few")
         with pytest.raises(Exception, match=r"file_length: 3|3 bytes"):
             InferenceSession(path).run(None, {"x": X, "c": np.array(True)})
