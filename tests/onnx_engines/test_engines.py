@@ -1,11 +1,9 @@
 """Engines: what they rely on, what errors of ours come to, and what large models cost."""
 
 import sys
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 from support.models.sessions import (
     assert_fails,
     assert_value,
@@ -13,7 +11,6 @@ from support.models.sessions import (
     f32,
     i64,
     model,
-    run,
     session,
 )
 
@@ -80,36 +77,6 @@ class TestDeclaredShapes:
         assert_fails(session(text), {"x": f32(1, 2, 3), "n": i64(2), "q": []}, ValueError, "join")
 
 
-class TestNumbersOfLoops:
-    """A number of trips and a condition are one number each, else onnxruntime takes what lies in memory."""
-
-    @pytest.mark.parametrize("trips", [[], [2, 1]])
-    def test_trips(self, trips):
-        text = """g (seq(float[]) s, int64[K] n, float[N] x) => (seq(float[]) t) {
-            [again] t = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) u)
-                                              => (bool on, seq(float[]) v) {
-                v = SequenceInsert (u, x)
-                on = Identity (go)
-            }>
-        }"""
-        assert_fails(session(text), {"s": [f32(1)], "x": f32(2), "n": i64(trips)}, ValueError, "again")
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("flags", [[], [True, False]])
-    @pytest.mark.parametrize("name", ["before", "after"])
-    def test_conditions(self, flags, name):
-        text = """g (seq(float[]) s, bool[K] before, bool[K] after, float[N] x) => (seq(float[]) t) {
-            [again] t = Loop (, before, s) <body = b (int64 i, bool go, seq(float[]) u)
-                                                  => (bool[] on, seq(float[]) v) {
-                v = SequenceInsert (u, x)
-                on = Not (after)
-            }>
-        }"""
-        feed = {"s": [f32(1)], "x": f32(2), "before": np.array([True]), "after": np.array([True])}
-        assert_fails(session(text), feed | {name: np.array(flags, bool)}, ValueError, "again")
-        assert run(text, **feed)[0].shapes == [(1,), (1,)]
-
-
 class TestNames:
     @pytest.mark.slow
     def test_loops_of_one_name(self):
@@ -134,48 +101,28 @@ class TestNames:
 
 
 def chain(nodes, outputs):
-    """A model of nodes on a sequence `s`, a tensor `x`, a number `k` and a condition `c`."""
-    inputs = [
-        helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [None]),
-        helper.make_tensor_value_info("k", TensorProto.INT64, []),
-        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-    ]
-    results = [helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    graph = helper.make_graph(nodes, "chain", inputs, results)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    """A model of nodes on a sequence `s0`, a tensor `x` and a condition `c`."""
+    outs = ", ".join(f"seq(float[]) {name}" for name in outputs)
+    return model(f"chain (seq(float[]) s0, float[N] x, bool c) => ({outs}) {{ {' '.join(nodes)} }}")
 
 
 def inserts(n):
     """One after the other."""
-    names = ["s", *(f"s{k}" for k in range(n))]
-    nodes = [helper.make_node("SequenceInsert", [a, "x"], [b]) for a, b in pairwise(names)]
-    return chain(nodes, names[-1:])
+    return chain([f"s{k + 1} = SequenceInsert (s{k}, x)" for k in range(n)], [f"s{n}"])
 
 
 def readers(n):
     """Inserts that all begin with the same sequence."""
-    names = [f"s{k}" for k in range(n)]
-    return chain([helper.make_node("SequenceInsert", ["s", "x"], [name]) for name in names], names)
+    names = [f"s{k + 1}" for k in range(n)]
+    return chain([f"{name} = SequenceInsert (s0, x)" for name in names], names)
 
 
 def choices(n):
     """Ifs, one after the other, that insert in both branches."""
-    names = ["s", *(f"s{k}" for k in range(n))]
-
-    def branch(a, b):
-        node = helper.make_node("SequenceInsert", [a, "x"], [b])
-        value = helper.make_tensor_sequence_value_info(b, TensorProto.FLOAT, None)
-        return helper.make_graph([node], b, [], [value])
-
-    nodes = [
-        helper.make_node("If", ["c"], [b], then_branch=branch(a, f"{b}t"), else_branch=branch(a, f"{b}e"))
-        for a, b in pairwise(names)
-    ]
-    return chain(nodes, names[-1:])
-
-
-CHAIN_FEED = {"s": [], "x": f32(1), "k": i64(0), "c": np.array(True)}
+    node = """s{1} = If (c) <
+        then_branch = t () => (seq(float[]) t{1}) {{ t{1} = SequenceInsert (s{0}, x) }},
+        else_branch = e () => (seq(float[]) e{1}) {{ e{1} = SequenceInsert (s{0}, x) }}>"""
+    return chain([node.format(k, k + 1) for k in range(n)], [f"s{n}"])
 
 
 class TestLargeModels:
@@ -197,7 +144,8 @@ class TestLargeModels:
                 used = InferenceSession(given)
             finally:
                 sys.setprofile(None)
-            assert len(used.run(None, CHAIN_FEED)[0]) == (1 if make is readers else n)
+            (found, *_) = used.run(None, {"s0": [], "x": f32(1), "c": np.array(True)})
+            assert len(found) == (1 if make is readers else n)
             return calls
 
         assert load(200) < 1.2 * 2**growth * load(100)
@@ -239,30 +187,6 @@ class TestLargeModels:
         assert spinning("g (seq(float[]) s) => (seq(float[]) t) { t = SequenceErase (s) }") == {None}
 
 
-def have_fail(monkeypatch, kind, name, error, condition=lambda self: True):
-    """Have a method raise an error, of the objects that a condition picks."""
-    method = getattr(kind, name)
-
-    def failing(self, *arguments, **options):
-        if condition(self):
-            raise error("ours")
-        return method(self, *arguments, **options)
-
-    monkeypatch.setattr(kind, name, failing)
-
-
-def thrice(used, feed):
-    for _ in range(3):
-        used.run(None, feed)
-
-
-def assert_comes_out(used, error, feed=None):
-    for _ in range(3):
-        with pytest.raises(error) as caught:
-            used.run(None, feed or ROUND_FEED)
-        assert "ours" in str(caught.value)
-
-
 OURS = [AttributeError, KeyError, TypeError, IndexError, AssertionError, ZeroDivisionError]
 
 # A list whose first element goes round, and a tensor whose rows are a list that goes.
@@ -277,10 +201,13 @@ ROUND = """g (seq(float[]) s, int64 n, float[N, 2] x, int64 i) => (seq(float[]) 
     }>
 }"""
 ROUND_FEED = {"s": [f32(1), f32(2)], "n": i64(5000), "x": np.ones((3, 2), np.float32), "i": i64(0)}
-# This one runs in steps.
 
 
-# Those of them that no node raises.
+def fail_in(monkeypatch, owner, name, error):
+    def fail(*_, **__):
+        raise error("ours")
+
+    monkeypatch.setattr(owner, name, fail)
 
 
 @pytest.mark.parametrize("error", OURS)
@@ -290,38 +217,30 @@ class TestErrorsOfOurs:
     @pytest.mark.parametrize("name", ["run", "feed_of"])
     def test_of_a_whole_model(self, monkeypatch, error, name):
         used = InferenceSession(model(ROUND))
-        have_fail(monkeypatch, WholeModel, name, error)
-        assert_comes_out(used, error)
+        fail_in(monkeypatch, WholeModel, name, error)
+        for _ in range(3):
+            with pytest.raises(error, match="ours"):
+                used.run(None, ROUND_FEED)
         attempts = used._engines.compiled.tiers[0]
         assert (attempts.taken, attempts.failures) == (0, 0)
-
-    def test_of_what_makes_a_whole_model(self, monkeypatch, error):
-        have_fail(monkeypatch, WholeModel, "__init__", error)
-        with pytest.raises(error, match="ours"):
-            InferenceSession(model(ROUND))
 
     @pytest.mark.parametrize(
         ("module", "name"),
         [
+            (WholeModel, "__init__"),
             (whole_module, "add_checks"),
             (whole_module, "why_not_whole"),
             (executable, "to_message"),
             (executable, "restamp"),
         ],
     )
-    def test_of_what_a_whole_model_is_made_with(self, monkeypatch, error, module, name):
-        def fail(*_):
-            raise error("ours")
-
-        monkeypatch.setattr(module, name, fail)
+    def test_of_what_makes_a_whole_model(self, monkeypatch, error, module, name):
+        fail_in(monkeypatch, module, name, error)
         with pytest.raises(error, match="ours"):
             InferenceSession(model(ROUND))
 
     def test_of_a_lowering(self, monkeypatch, error):
-        def fail(*_, **__):
-            raise error("ours")
-
         used = InferenceSession(model(ROUND))
-        monkeypatch.setattr(engines_module, "lower_prepared", fail)
+        fail_in(monkeypatch, engines_module, "lower_prepared", error)
         with pytest.raises(error, match="ours"):
-            thrice(used, ROUND_FEED)
+            used.run(None, ROUND_FEED)

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from support.models.engines import Used
+from support.models.engines import Used, operators, steps_of
 from support.models.sessions import assert_values, f32, floats, i64, model
 
 from seqcore.onnx import InferenceSession
 from seqcore.onnx._engines import whole as whole_module
-from seqcore.onnx._engines.tiers import Attempts
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._thresholds import LONG
@@ -74,11 +73,6 @@ class TestDeclined:
         used = InferenceSession(model(text))
         assert "'x' does not go into onnxruntime or out of it" in used._engines.compiled.declined
 
-    def test_optionals(self):
-        text = """g (optional(seq(float[])) o) => (bool h) { h = OptionalHasElement (o) }"""
-        found = self.declined(text, "'o' does not go into onnxruntime", o=[f32(1)])
-        assert_values(found, [np.array(True)])
-
     @pytest.mark.slow
     def test_loops_that_are_always_long(self):
         text = f"""g (seq(float[]) s, float[N] x) => (seq(float[]) t) {{
@@ -128,37 +122,22 @@ class TestDeclined:
         assert_values(found, [s[2:], np.stack(s[:2])])
 
     def test_maps_for_several_workers(self):
-        text = """g (seq(float[]) s, seq(float[]) t) => (seq(float[]) u) {
+        text = """g (seq(float[]) s, seq(float[]) t, float[N] x) => (seq(float[]) u, float[] y) {
             u = SequenceMap (s, t) <body = b (float[] x, float[] y) => (float[] z) { z = Add (x, y) }>
+            parts = SplitToSequence (x)
+            v = SequenceMap (parts) <body = c (float[] p) => (float[] q) { q = Neg (p) }>
+            y = ConcatFromSequence <axis = 0> (v)
         }"""
+        x, elements = f32(1, 2, 3), floats(1, 2)
         for workers, declined in ((1, ""), (2, "its maps are for several workers")):
-            used = InferenceSession(model(text), max_workers=workers)
-            assert used._engines.compiled.declined == declined
-            feed = {"s": floats(1, 2), "t": floats(1, 2)}
-            assert_values(used.run(None, feed), [[2 * x for x in floats(1, 2)]])
+            used = Used(text, max_workers=workers)
+            assert used.engines.declined == declined
+            assert_values(used.run(s=elements, t=elements, x=x), [[2 * one for one in elements], -x])
+            assert used.outcomes == [None if declined else True]
             for counts in ((1, 2), (1,)):
                 with pytest.raises(ValueError, match="SequenceMap 'u'"):
-                    used.run(None, {"s": floats(1, 2, 3), "t": floats(*counts)})
-
-    def test_weights_that_would_be_held_twice(self, monkeypatch):
-        text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t) { t = SequenceInsert (s, x) }"""
-        monkeypatch.setattr(whole_module, "HEAVY", 0)
-        assert_values(self.declined(text, "weights would be held twice", s=[], x=f32(1)), [[f32(1)]])
-
-
-class TestAttempts:
-    def test_they_become_rare(self):
-        attempts, tried = Attempts(), []
-        for k in range(100):
-            if attempts.is_due():
-                tried.append(k)
-                attempts.failed()
-        assert tried == [0, 3, 8, 17, 34, 67]
-
-    def test_they_never_cease(self):
-        attempts = Attempts()
-        tried = sum(attempts.is_due() and (attempts.failed() or 1) for _ in range(10000))
-        assert tried >= 10000 // 260
+                    used.run(s=floats(1, 2, 3), t=floats(*counts), x=x)
+        assert operators(steps_of(used.session).planner.schedule).count(["SequenceMap"]) == 2
 
 
 def test_scans_go_in_one():
