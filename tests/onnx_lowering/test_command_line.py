@@ -3,11 +3,10 @@
 import subprocess
 import sys
 
-import numpy as np
 import onnx
 import pytest
 from support.models.exported import MODELS
-from support.models.lowering import left_in, parse, rows
+from support.models.lowering import parse
 
 from seqcore.onnx import lower
 from seqcore.onnx.__main__ import main
@@ -41,11 +40,6 @@ def test_lower(path, capsys):
     assert "--ragged-io" in option
     assert printed.err == ""
     assert sorted(file.name for file in path.parent.iterdir()) == ["in.onnx", "out.onnx"]
-
-
-def test_lower_in_place(path):
-    assert main(["lower", str(path), "--output", str(path), "--replace-input"]) == 0
-    assert left_in(onnx.load(path)) == ["SequenceAt"]
 
 
 def test_explain(path, capsys):
@@ -110,77 +104,6 @@ def test_the_first_line(name):
     first = explain(str(MODELS[name].path))[0]
     assert first.startswith("a session ")
     assert first.endswith(f"lower leaves {left or 'no'} sequence{'' if left < 2 else 's'}")
-
-
-def weighty():
-    """A model that can be lowered in part, and its weights."""
-    model = parse(
-        MODEL.replace("y = Neg(e)", "y = MatMul(e, w)")
-        .replace("{", "<float[1] w = {0}> {", 1)
-        .replace("float[1] w = {0}", "float[100, 100] w = {" + ", ".join("1" for _ in range(10000)) + "}")
-    )
-    weights = rows(100, 100)
-    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
-    return model, weights
-
-
-@pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])
-def test_data_outside_stay_where_they_are(tmp_path, name):
-    model, weights = weighty()
-    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
-    for _ in range(2):
-        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / name), "--replace-input"]) == 0
-        assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"in.onnx", "in.bin", name})
-        assert (tmp_path / name).stat().st_size < 5000
-        result = onnx.load(tmp_path / name)
-        np.testing.assert_array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), weights)
-        assert left_in(result) == ["SequenceAt"]
-
-
-def test_data_outside_come_along_to_another_folder(tmp_path):
-    model, weights = weighty()
-    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin")
-    (tmp_path / "to").mkdir()
-    for _ in range(2):
-        assert main(["lower", str(tmp_path / "in.onnx"), "-o", str(tmp_path / "to" / "out.onnx")]) == 0
-        assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["out.onnx", "out.onnx.data"]
-        result = onnx.load(tmp_path / "to" / "out.onnx")
-        np.testing.assert_array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), weights)
-
-
-def failure(capsys, *arguments):
-    assert main(list(map(str, arguments))) == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("seqcore.onnx: ")
-    assert printed.err.count("\n") == 1
-    return printed.err
-
-
-def test_mistakes(path, capsys):
-    out = path.with_name("out.onnx")
-    assert "there is no file" in failure(capsys, "lower", path.with_name("no.onnx"), "-o", out)
-    assert "is a folder" in failure(capsys, "explain", path.parent)
-    assert "there is no folder" in failure(capsys, "lower", path, "-o", path.parent / "no" / "out.onnx")
-    assert "is a folder" in failure(capsys, "lower", path, "-o", path.parent)
-    model = parse(MODEL)
-    model.graph.node[0].op_type = "NoSuch"
-    onnx.save(model, path)
-    assert "the model is not valid: " in failure(capsys, "explain", path)
-    path.write_text("hello")
-    assert "can't be read as an ONNX model" in failure(capsys, "explain", path)
-    assert not out.exists()
-
-
-def test_missing_data(tmp_path, capsys):
-    model = parse(
-        "g (float[N, 100] x) => (seq(float[N, 100]) s) <float[1] w = {0}> "
-        "{ y = Add(x, w) s = SequenceConstruct(y) }"
-    )
-    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(rows(1, 100)[0], "w"))
-    onnx.save(model, tmp_path / "in.onnx", save_as_external_data=True, location="in.bin", size_threshold=0)
-    (tmp_path / "in.bin").unlink()
-    assert "in.bin" in failure(capsys, "explain", tmp_path / "in.onnx")
 
 
 @pytest.mark.slow

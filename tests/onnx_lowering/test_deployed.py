@@ -5,10 +5,9 @@ import onnx
 import pytest
 from support.models.exported import MODELS
 from support.models.lowering import left_in, ops, session
-from support.models.ragged_io import packed
+from support.models.ragged_io import as_tensors, assert_close
 from support.models.sessions import model
 
-from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
 from seqcore.onnx.__main__ import main
 from seqcore.onnx._lowering import unroll
@@ -37,22 +36,6 @@ def known_shapes_left(made):
         and all(dim.HasField("dim_value") for dim in value.type.tensor_type.shape.dim)
     }
     return [node.name for node in graph.node if node.op_type in ("Shape", "Size") and node.input[0] in known]
-
-
-def as_tensors(values, names):
-    """Values as a model without sequences has them."""
-    made = {}
-    for key, value in values.items():
-        is_list = isinstance(value, list | TensorSequence)
-        made |= packed(key, list(value), names, (), np.float32) if is_list else {key: np.asarray(value)}
-    return made
-
-
-def assert_close(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        if one.size or other.size:
-            assert (one.dtype, one.shape) == (other.dtype, other.shape)
-            np.testing.assert_allclose(one, other, 1e-4, 1e-5)
 
 
 @pytest.mark.mostly_at_night(13)
@@ -224,11 +207,7 @@ def test_a_model_without_sequences():
         ),
         ({"shapes": {"x": (3,)}}, ValueError, r"shapes\['x'\] has rank 1, got \(3,\): the input has rank 2"),
         ({"shapes": {"x": (3, 5)}}, ValueError, r"shapes\['x'\] has 5 on axis 1: the model fixes it to 4"),
-        (
-            {"shapes": {"w": (5,)}},
-            ValueError,
-            "don't fit the model.*'add'|don't fit the model.*node name: add",
-        ),
+        ({"shapes": {"w": (5,)}}, ValueError, "don't fit the model.*('add'|node name: add)"),
         ({"shapes": {"x": (-1, 4)}}, ValueError, "must have lengths from 0"),
         ({"shapes": {"x": (10**23, 4)}}, ValueError, "must have lengths from 0"),
         ({"shapes": {"x": (None, 4)}}, TypeError, "must be a tuple of integers"),

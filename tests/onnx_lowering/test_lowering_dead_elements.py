@@ -144,14 +144,10 @@ def ways_of(model):
         yield lower_with_report(model, packs=packs, vectorizes=vectorizes)[0]
 
 
-def feed_of(**other):
-    feed = {"x": rows(3), **{name: np.array(value) for name, value in {**GOOD, **other}.items()}}
-    return feed
-
-
 def used_of(model, **other):
+    feed = {"x": rows(3), **{name: np.array(value) for name, value in {**GOOD, **other}.items()}}
     names = {value.name for value in model.graph.input}
-    return {name: value for name, value in feed_of(**other).items() if name in names}
+    return {name: value for name, value in feed.items() if name in names}
 
 
 def check(model, good, bad):
@@ -167,14 +163,7 @@ def check(model, good, bad):
 
 
 def text_of(out, *code):
-    code = " ".join(code)
-    extra = ", ".join(
-        f"int64[1] {name} = {{{value}}}"
-        for name, value in (("only", 0), ("only1", 1), ("start", 0), ("four", 4))
-        if name in code
-    )
-    head = HEAD.format(out=out)
-    return (head.rstrip()[:-1] + ", " + extra + ">\n" if extra else head) + "{" + code + "}"
+    return HEAD.format(out=out) + "{" + " ".join(code) + "}"
 
 
 @pytest.mark.parametrize("kind", LISTS)

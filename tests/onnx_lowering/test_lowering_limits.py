@@ -92,26 +92,15 @@ class TestPieces:
 
 
 class TestLoops:
-    HEAD = """g (float[N, 4] x, int64 n) => ({outs}) <bool yes = {{1}}, int64 zero = {{0}}{more}> {{
-        none = SequenceEmpty()
-        l{outer} = Loop(n, yes, none{initial}) <body = b (int64 i, bool c, seq(float[4]) s{states})
-                                       => (bool c2, seq(float[4]) t{results}) {{
-            c2 = Identity(c) q = Gather(x, i) {code}
-        }}>
-        {after}
-    }}"""
-
     def appended(self, code):
-        text = self.HEAD.format(
-            outs="float[A, 4] y",
-            more="",
-            outer="",
-            initial="",
-            states="",
-            results="",
-            code=code,
-            after="y = ConcatFromSequence<axis = 0, new_axis = 1>(l)",
-        )
+        text = f"""g (float[N, 4] x, int64 n) => (float[A, 4] y) <bool yes = {{1}}, int64 zero = {{0}}> {{
+            none = SequenceEmpty()
+            l = Loop(n, yes, none) <body = b (int64 i, bool c, seq(float[4]) s)
+                                       => (bool c2, seq(float[4]) t) {{
+                c2 = Identity(c) q = Gather(x, i) {code}
+            }}>
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+        }}"""
         return quick(text, {"x": rows(3), "n": np.array(2)})
 
     @pytest.mark.parametrize("at_front", [False, True])

@@ -28,6 +28,14 @@ from support.models.lowering import (
 pytestmark = pytest.mark.mostly_slow(5)
 
 
+def with_state(text, state, start="a"):
+    """The model with a second state, v, which iterations make as v2, and whose last value is w."""
+    text = text.replace("seq(float[?]) s)", f"seq(float[?]) s, {state})")
+    text = text.replace("seq(float[?]) t)", f"seq(float[?]) t, {state}2)")
+    text = text.replace("l = Loop(n, yes, first)", f"l, w = Loop(n, yes, first, {start})")
+    return text.replace("float[A, B] y", "float[A, B] y, float[4] w")
+
+
 class TestStarts:
     """Lists that don't start empty."""
 
@@ -64,10 +72,7 @@ class TestReads:
             step = f"e = Gather(x, i) t = SequenceInsert(s, e) h = SequenceAt({at}) v2 = Add(v, h)"
         text = loop(step, start=TWO)
         if at.startswith("t"):
-            text = text.replace("seq(float[?]) s)", "seq(float[?]) s, float[4] v)")
-            text = text.replace("seq(float[?]) t)", "seq(float[?]) t, float[4] v2)")
-            text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, a)")
-            text = text.replace("float[A, B] y", "float[A, B] y, float[4] w")
+            text = with_state(text, "float[4] v")
         check(text, feeds(), opset)
 
     @pytest.mark.parametrize("at", ["zero", "one", "back"])
@@ -96,9 +101,7 @@ class TestReads:
         step = "e = Gather(x, i) h = SequenceAt(s, {}) t = SequenceInsert(s, e) v2 = Add(v, h)"
         for start, at in ((NONE, "back"), (ONE, "before")):
             text = loop(step.format(at), "m = SequenceLength(l)", start, "int64 m, float[4] w")
-            text = text.replace("seq(float[?]) s)", "seq(float[?]) s, float[4] v)")
-            text = text.replace("seq(float[?]) t)", "seq(float[?]) t, float[4] v2)")
-            text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, a)")
+            text = with_state(text, "float[4] v")
             _, running = check(text, feeds(lengths=[0, 1, 3]), opset)
             assert outcome(running, feeds(lengths=[1])[0]) is None
 
@@ -132,10 +135,7 @@ class TestReads:
             read, insert = read.replace("t9", "t"), "v2 = Add(h, e)"
         text = loop(f"q = Gather(x, i) {read} {insert}", start=TWO)
         if "v2" in insert:
-            text = text.replace("seq(float[?]) s)", "seq(float[?]) s, float[4] v)")
-            text = text.replace("seq(float[?]) t)", "seq(float[?]) t, float[4] v2)")
-            text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, a)")
-            text = text.replace("float[A, B] y", "float[A, B] y, float[4] w")
+            text = with_state(text, "float[4] v")
         check(text, feeds())
 
     def test_counted_from_the_back_where_there_may_be_too_few(self):
@@ -155,11 +155,9 @@ class TestReads:
     def test_no_optimizer_drops_the_error(self):
         import onnxruntime
 
-        step = "q = Gather(x, i) h = SequenceAt(s, back) t = SequenceInsert(s, q) c3 = Shape(h)"
+        step = "q = Gather(x, i) h = SequenceAt(s, back) t = SequenceInsert(s, q) v2 = Shape(h)"
         text = loop(step, "m = SequenceLength(l)", NONE, "int64 m, int64[1] w")
-        text = text.replace("seq(float[?]) s)", "seq(float[?]) s, int64[1] v)")
-        text = text.replace("seq(float[?]) t)", "seq(float[?]) t, int64[1] c3)")
-        text = text.replace("l = Loop(n, yes, first)", "l, w = Loop(n, yes, first, p)")
+        text = with_state(text, "int64[1] v", "p")
         for level in ("DISABLE_ALL", "ENABLE_BASIC", "ENABLE_ALL"):
             options = onnxruntime.SessionOptions()
             options.log_severity_level = 4

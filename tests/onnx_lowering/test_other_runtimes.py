@@ -7,9 +7,9 @@ import onnx
 import pytest
 from support.models.exported import MODELS
 from support.models.lowering import left_in
+from support.models.ragged_io import as_tensors, assert_close
 from support.models.sessions import model, reference
 
-from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
 from seqcore.onnx._runtimes.runners import evaluator_of
 
@@ -40,44 +40,12 @@ def lowered(name, target=None):
 @cache
 def fed(name, n):
     """A feed for the lowered model, and what our session gives for the model as it was, as tensors."""
-    one = MODELS[name]
-    feed = one.example(max(n, one.least), seed=n)
-    tensors = {}
-    names = [value.name for value in lowered(name).graph.input]
-    for key, value in feed.items():
-        if isinstance(value, list):
-            tensors |= as_tensors(key, value, names)
-        else:
-            tensors[key] = np.asarray(value)
-    session = InferenceSession(one.path)
-    outputs = [value.name for value in lowered(name).graph.output]
-    expected = {}
-    for value, output in zip(session.run(None, feed), session.get_outputs(), strict=True):
-        if isinstance(value, TensorSequence):
-            expected |= as_tensors(output.name, value, outputs)
-        else:
-            expected[output.name] = np.asarray(value)
-    return tensors, [expected[key] for key in outputs]
-
-
-def as_tensors(name, elements, names):
-    sequence = elements if isinstance(elements, TensorSequence) else TensorSequence(elements)
-    if f"{name}_lengths" in names:
-        return {f"{name}_values": sequence.values(), f"{name}_lengths": sequence.lengths()}
-    if f"{name}_extents" in names:
-        values = np.concatenate([np.zeros(0, np.float32), *(one.reshape(-1) for one in elements)])
-        return {f"{name}_values": values, f"{name}_extents": np.array(sequence.shapes)}
-    return {f"{name}_values": np.array(elements)}
-
-
-def assert_close(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        one = np.asarray(one)
-        if not other.size and not one.size:
-            continue  # an empty list doesn't tell the shape of an element
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        np.testing.assert_allclose(one, other, 1e-4, 1e-5)
+    one, graph = MODELS[name], lowered(name).graph
+    feed, session = one.example(max(n, one.least), seed=n), InferenceSession(one.path)
+    names, outputs = ([value.name for value in part] for part in (graph.input, graph.output))
+    given = [value.name for value in session.get_outputs()]
+    expected = as_tensors(dict(zip(given, session.run(None, feed), strict=True)), outputs)
+    return as_tensors(feed, names), [expected[key] for key in outputs]
 
 
 @pytest.mark.mostly_slow(31)
@@ -109,9 +77,8 @@ def test_openvino(name, openvino, tmp_path, request):
         # It runs all the same, and tells once the fault is gone.
         request.applymarker(pytest.mark.xfail(reason=FAULTS_OF_OPENVINO[name]))
     path = tmp_path / "lowered.onnx"
-    path.write_bytes(
-        lowered(name, "openvino").SerializeToString()
-    )  # it reads files in another way than bytes
+    # It reads files in another way than bytes.
+    path.write_bytes(lowered(name, "openvino").SerializeToString())
     used = openvino.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     for n in MANY_SIZES:
         if not n and any(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.models.lowering import check, left_in, lowered, ops, outcome, parse, rows, session
+from support.models.lowering import assert_same, check, left_in, lowered, ops, parse, rows, session
 from support.models.sessions import model
 
 from seqcore.onnx import lower
@@ -13,6 +13,12 @@ from seqcore.onnx._model.weights import without_weights
 pytestmark = pytest.mark.mostly_slow(5)
 
 OPENVINO = "openvino"
+
+
+def in_openvino(result):
+    core = pytest.importorskip("openvino").Core()
+    return core.compile_model(core.read_model(result.SerializeToString()), "CPU")
+
 
 SQUEEZED = """g (float[N, 4] x, int64 n) => (float[A] y, int64 m)
     <bool yes = {1}, int64[1] one = {1}, int64[1] nought = {0}, float half = {50}> {
@@ -73,8 +79,7 @@ def test_trips_that_may_be_negative(opset):
         assert (loop.input[0] in ("trips", "k")) == is_kept
         for n, k in ((1, -1), (3, 2), (2, -1)):
             feed = {"x": rows(n), "k": np.array(k)}
-            for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
-                np.testing.assert_array_equal(one, other)
+            assert_same(session(model).run(None, feed), session(result).run(None, feed))
 
 
 @pytest.mark.slow
@@ -97,14 +102,12 @@ def test_loops_of_constant_length_that_end_early(opset):
     model = parse(text, opset)
     result = lowered(model, target=OPENVINO)
     assert left_in(result) == []
-    core = pytest.importorskip("openvino").Core()
-    used = core.compile_model(core.read_model(result.SerializeToString()), "CPU")
-    before, after = session(model), session(result)
+    used, before, after = in_openvino(result), session(model), session(result)
     for most in (0, 5, 20, 1e9, 5):
-        feed = {"x": np.ones((2, 4), "f"), "most": np.float32(most)}
-        (one,), (other,) = outcome(before, feed), outcome(after, feed)
-        np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(one, used(feed)[0])
+        feed = {"x": np.ones((2, 4), "f"), "most": np.array(most, np.float32)}
+        expected = before.run(None, feed)
+        assert_same(expected, after.run(None, feed))
+        np.testing.assert_array_equal(*expected, used(feed)[0])
 
 
 def test_constants_without_items():
@@ -120,8 +123,7 @@ def test_constants_without_items():
     result = lowered(model, target=OPENVINO)
     assert [one.name for one in result.graph.initializer if 0 in one.dims] == ["scalar"]
     feed = {"x": rows(3), "p": np.array(1)}
-    for one, other in zip(outcome(session(model), feed), outcome(session(result), feed), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(session(model).run(None, feed), session(result).run(None, feed))
 
 
 @pytest.mark.parametrize("opset", [14, 17])
@@ -135,10 +137,7 @@ def test_empty_integers_that_are_no_shape(opset):
     }"""
     feeds = [{"x": np.arange(n), "c": np.array(c)} for n in (1, 3) for c in (True, False)]
     check(text, feeds, opset)
-    core = pytest.importorskip("openvino").Core()
-    used = core.compile_model(
-        core.read_model(lowered(parse(text, opset), target=OPENVINO).SerializeToString()), "CPU"
-    )
+    used = in_openvino(lowered(parse(text, opset), target=OPENVINO))
     assert [used(feed)[0].shape for feed in feeds] == [(0,), (1,), (0,), (3,)]
 
 
@@ -170,12 +169,9 @@ def test_a_loop_that_begins_under_the_condition_of_the_one_around_it():
     """It holds there, so the loop begins under none: OpenVINO knows no such conditions."""
     feeds = [{"x": rows(5), "n": np.array(n)} for n in (1, 3, 5)]
     check(NESTED, feeds)
-    openvino = pytest.importorskip("openvino")
-    model, result = parse(NESTED), lowered(parse(NESTED), target=OPENVINO)
-    used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
+    used = in_openvino(lowered(parse(NESTED), target=OPENVINO))
     for feed in feeds:
-        (found,) = used(feed).values()
-        np.testing.assert_allclose(found, session(model).run(None, feed)[0])
+        np.testing.assert_allclose(*used(feed).values(), *session(parse(NESTED)).run(None, feed))
 
 
 @pytest.mark.slow
@@ -184,12 +180,9 @@ def test_a_condition_of_two_axes():
         {"x": rows(6), "k": np.full((1, 1), k, np.float32), "p": np.array(p)} for k in (-1, 1) for p in (0, 4)
     ]
     check(ONE_BY_ONE, feeds)
-    openvino = pytest.importorskip("openvino")
-    result = lowered(parse(ONE_BY_ONE), target=OPENVINO)
-    used = openvino.Core().compile_model(openvino.Core().read_model(result.SerializeToString()), "CPU")
+    used = in_openvino(lowered(parse(ONE_BY_ONE), target=OPENVINO))
     for feed in feeds:
-        (found,) = used(feed).values()
-        np.testing.assert_allclose(found, session(parse(ONE_BY_ONE)).run(None, feed)[0])
+        np.testing.assert_allclose(*used(feed).values(), *session(parse(ONE_BY_ONE)).run(None, feed))
 
 
 def test_the_oldest_opset_has_each_attribute():
@@ -225,5 +218,4 @@ def test_a_portable_loop_without_iterations_gives_no_rows():
     one, other = session(given), session(lower(given, target="portable"))
     for n in (0, 1, 3):
         feed = {"x": rows(3), "n": np.array(n), "start": np.ones(4, np.float32)}
-        for a, b in zip(one.run(None, feed), other.run(None, feed), strict=True):
-            np.testing.assert_array_equal(a, b)
+        assert_same(one.run(None, feed), other.run(None, feed))

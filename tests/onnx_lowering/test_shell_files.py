@@ -1,4 +1,4 @@
-"""What `lower` writes over: files alone, whole or not at all, and its input never unasked."""
+"""What commands can't read; what `lower` writes over: files, whole or not at all, its input never unasked."""
 
 import io
 import os
@@ -61,6 +61,33 @@ def what_is_in(folder):
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
 
 
+# -- what can't be read ------------------------------------------------------------------------------------
+
+
+def test_mistakes(path, capfd):
+    out = path.with_name("out.onnx")
+    assert "there is no file" in failure(capfd, "lower", path.with_name("no.onnx"), "-o", out)
+    assert "is a folder" in failure(capfd, "explain", path.parent)
+    model = parse(MODEL)
+    model.graph.node[0].op_type = "NoSuch"
+    onnx.save(model, path)
+    assert "the model is not valid: " in failure(capfd, "explain", path)
+    path.write_text("hello")
+    assert "can't be read as an ONNX model" in failure(capfd, "explain", path)
+    assert not out.exists()
+
+
+def test_missing_data(path, capfd):
+    model = parse(
+        "g (float[N, 100] x) => (seq(float[N, 100]) s) <float[1] w = {0}> "
+        "{ y = Add(x, w) s = SequenceConstruct(y) }"
+    )
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(rows(1, 100)[0], "w"))
+    onnx.save(model, path, save_as_external_data=True, location="in.bin", size_threshold=0)
+    path.with_name("in.bin").unlink()
+    assert "in.bin" in failure(capfd, "explain", path)
+
+
 # -- what is not replaced --------------------------------------------------------------------------------
 
 
@@ -86,7 +113,7 @@ def test_read_only_files_stay_as_they_are(path, capfd):
 
 def test_folders_are_named(path, capfd):
     message = failure(capfd, "lower", path, "-o", path.parent)
-    assert f"{path.parent}: a model must be written to a file" in message
+    assert f"{path.parent}: a model must be written to a file, but this is a folder" in message
     lost = path.parent / "no" / "out.onnx"
     assert f"there is no folder {lost.parent}" in failure(capfd, "lower", path, "-o", lost)
 
@@ -100,7 +127,7 @@ def test_the_input_is_replaced_only_if_asked(path, capfd):
         message = failure(capfd, "lower", path, "-o", out)
         assert f"{out} is the input model: pass --replace-input to overwrite it" in message
     assert path.read_bytes() == before
-    assert main(["lower", str(path), "-o", str(names[3]), "--replace-input"]) == 0
+    assert main(["lower", str(path), "--output", str(names[3]), "--replace-input"]) == 0
     assert names[3].is_symlink()
     assert left_in(onnx.load(path)) == []
     assert names[2].read_bytes() == before  # the other name of what was there
@@ -150,6 +177,27 @@ def test_permissions_stay(path):
     out.chmod(0o640)
     assert main(["lower", str(path), "-o", str(out)]) == 0
     assert stat.S_IMODE(out.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])
+def test_weights_stay_where_they_are(weighty, name):
+    for _ in range(2):
+        assert main(["lower", str(weighty), "-o", str(weighty.with_name(name)), "--replace-input"]) == 0
+        assert {one.name for one in weighty.parent.iterdir()} == {"in.onnx", "in.bin", name}
+        assert weighty.with_name(name).stat().st_size < 5000
+        result = onnx.load(weighty.with_name(name))
+        assert np.array_equal(onnx.numpy_helper.to_array(result.graph.initializer[0]), rows(100, 100))
+        assert left_in(result) == []
+
+
+def test_weights_come_along_to_another_folder(weighty):
+    out = weighty.parent / "to" / "out.onnx"
+    out.parent.mkdir()
+    for _ in range(2):
+        assert main(["lower", str(weighty), "-o", str(out)]) == 0
+        assert {one.name for one in out.parent.iterdir()} == {"out.onnx", "out.onnx.data"}
+        (weights,) = onnx.load(out).graph.initializer
+        assert np.array_equal(onnx.numpy_helper.to_array(weights), rows(100, 100))
 
 
 # -- halfway -------------------------------------------------------------------------------------------------

@@ -126,10 +126,3 @@ def test_what_onnxruntime_refuses_is_not_written(monkeypatch):
     assert left_in(lower(given)) == []
     refused.clear()
     assert left_in(lower(given, target="openvino")) == []
-
-
-def test_an_unknown_target():
-    with pytest.raises(
-        ValueError, match="target must be one of 'openvino', 'portable' or None, got 'onnxruntim'"
-    ):
-        lower(model(CROPS, 18), target="onnxruntim")

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from seqcore import TensorSequence
+
 
 def packed(name, elements, names, shape, dtype):
     """The tensors that stand for a sequence, by their names; those that the model has say in which form.
@@ -22,6 +24,23 @@ def packed(name, elements, names, shape, dtype):
         return {values: joined, lengths: np.array([len(one) for one in elements], np.int64)}
     assert values in names, (name, names)
     return {values: np.stack(elements) if elements else np.empty(0, dtype)}
+
+
+def as_tensors(values, names):
+    """Values as a model without sequences has them, whose names these are."""
+    made = {}
+    for key, value in values.items():
+        is_list = isinstance(value, list | TensorSequence)
+        made |= packed(key, list(value), names, (), np.float32) if is_list else {key: np.asarray(value)}
+    return made
+
+
+def assert_close(found, expected):
+    """Results are the same but for rounding; of what is empty, a list doesn't tell the shape."""
+    for one, other in zip(map(np.asarray, found), expected, strict=True):
+        if one.size or other.size:
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            np.testing.assert_allclose(one, other, 1e-4, 1e-5)
 
 
 def ragged_feed(feed, names, kinds):
