@@ -75,15 +75,7 @@ def made(name, read):
     shape, axis, code, out, _ = LOOPS[name]
     free = ", ".join("ABC"[: shape.count(",") + 1])
     outs, after = (text.format(any=free, out=out) for text in READS[read])
-    text = TEXT.format(
-        shape=shape,
-        axis=axis,
-        body=code,
-        outs=outs,
-        after=after,
-        any=free,
-    )
-    return parse(text)
+    return parse(TEXT.format(shape=shape, axis=axis, body=code, outs=outs, after=after, any=free))
 
 
 def feed(name, lengths):

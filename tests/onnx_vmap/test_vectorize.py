@@ -1,7 +1,5 @@
 """Loops that become one operator: what becomes of their states and branches, and which loops stay."""
 
-from itertools import pairwise
-
 import numpy as np
 import onnx
 import pytest
@@ -100,12 +98,6 @@ class TestBranches:
         why = "may fail at GatherND 'yes_e' in a branch that it doesn't take"
         types = {"x": "int64[1]", "w": "float[2]", "z": "bool"}
         check_stays(body(code, "float", **types), why, feeds_for(**types))
-
-    def test_long_branches(self):
-        names = ["a", *(f"g{k}" for k in range(30))]
-        long = " ".join(f"{after} = Neg({before})" for before, after in pairwise(names))
-        code = branching(f"{long} yes_e = Neg(g29)", "no_e = Identity(a)", "float")
-        stays(code, "float", "has long branches at If 'e'", x="float", z="bool")
 
 
 class TestWhatStays:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.models.lowering import all_nodes, assert_same, left_in, lowered, ops, outcome, parse, session
+from support.models.vectorizing import check_same
 
 from seqcore.onnx import InferenceSession, lower
 
@@ -170,9 +171,8 @@ def test_lists_of_two_types_of_which_one_has_several_lengths():
     model = parse(text)
     result = lowered(model)
     assert left_in(result).count("SequenceInsert") <= 1
-    for n in (0, 1, 3):
-        feed = {"x": rows(3, 4), "b": np.array([True, False, True]), "n": n}
-        assert_same(outcome(session(model), feed), outcome(session(result), feed))
+    b = np.array([True, False, True])
+    check_same(model, result, [{"x": rows(3, 4), "b": b, "n": n} for n in (0, 1, 3)], assert_same)
 
 
 class TestSizes:
@@ -266,10 +266,8 @@ def test_lengths_by_a_divisor_of_0_that_no_iteration_meets(target):
             all = SequenceInsert (l, x)
             y = ConcatFromSequence <axis = 0> (all)
         }""")
-    before, after = session(model), session(lower(model, target=target))
-    for n in (0, 1, 5):
-        feed = {"x": rows(3, 2), "n": n}
-        assert_same(outcome(before, feed), outcome(after, feed))
+    feeds = [{"x": rows(3, 2), "n": n} for n in (0, 1, 5)]
+    check_same(model, lower(model, target=target), feeds, assert_same)
 
 
 @pytest.mark.parametrize("target", [None, "portable"])
@@ -284,10 +282,8 @@ def test_a_loop_of_no_iteration_whose_last_numbers_are_read(target):
                 z = Gather (x, i)
             }>
         }""")
-    before, after = session(model), session(lower(model, target=target))
-    for n in (0, 3):
-        feed = {"x": np.ones(n, np.float32), "k": 7}
-        assert_same(outcome(before, feed), outcome(after, feed))
+    feeds = [{"x": np.ones(n, np.float32), "k": 7} for n in (0, 3)]
+    check_same(model, lower(model, target=target), feeds, assert_same)
 
 
 def test_a_loop_over_a_list_that_is_empty_for_sure():

@@ -78,12 +78,10 @@ class TestCuts:
         "w", ["float[12]", "float[12, 2, 2]", "int64[12, 3]", "bool[12]", "uint8[12, 2]"]
     )
     def test_data(self, w):
-        word, shape = w[:-1].split("[")
-        rest = shape[4:]
+        rest = w[:-1].split("[")[1][4:]
         out = f"float[{rest}]" if rest else "float"
         text = body(f"{PART} h = Cast<to = 1>(p) e = ReduceSum<keepdims = 0>(h, #(0))", out, **ENDS, w=w)
         check_at_once(text, feeds_of_parts(w=w), nloops=1)
-        assert word in w
 
     def test_widths_that_a_run_tells(self):
         text = body(f"{PART} e = ReduceSum<keepdims = 0>(p, #(0))", "float[D]", **ENDS, w="float[T, D]")
@@ -231,7 +229,7 @@ class TestRules:
         [
             ("q = Concat<axis = 0>(p, p)", "has elements of several lengths at Concat 'q'"),
             (
-                "p2 = Slice(w, b, a, #(0)) q = Add(p, p2)",
+                "h = Slice(w, b, a, #(0)) q = Add(p, h)",
                 "puts elements of several lengths together at Add 'q'",
             ),
             ("q = Reshape(p, #(-1, 1))", "has elements of several lengths at Reshape 'q'"),
@@ -248,10 +246,7 @@ class TestRules:
     )
     def test_what_has_none(self, code, why):
         types = {**ENDS, "w": "float[12, 3]", "v": "float[2, 4]"}
-        text = body(
-            f"{PART} {code} r = Shape(q) h0 = Size(p) e = ReduceProd<keepdims = 0>(r)", "int64", **types
-        )
-        text = text.replace(" h0 = Size(p)", "")
+        text = body(f"{PART} {code} r = Shape(q) e = ReduceProd<keepdims = 0>(r)", "int64", **types)
         _, notes = vectorized(parse(text))
         assert [note.why_not for note in notes] == [why]
 

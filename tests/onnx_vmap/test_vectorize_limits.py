@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.models.lowering import ops, parse
-from support.models.vectorizing import body, check_same, feeds_for, notes_of, takes_first, vectorized
+from support.models.vectorizing import body, check_same, check_stays, feeds_for, takes_first, vectorized
 
 from seqcore.onnx._vmap import loop, rules
 from seqcore.onnx.explaining import explain
@@ -88,8 +88,7 @@ class TestLimits:
         if goes:
             assert way_of(code, x="float") == ""
         else:
-            (note,) = notes_of(body(code, "float", x="float"))
-            assert "has long branches" in note
+            check_stays(body(code, "float", x="float"), "has long branches at If 'e'", feeds_for(x="float"))
 
     def test_an_integer_that_divides_may_be_0(self):
         """Without an iteration, and in a branch that none takes."""
@@ -99,8 +98,8 @@ class TestLimits:
         divided = """k = Greater(a, #0)
             e = If(k) <then_branch = t () => (int64 p) { p = Div(#7, a) },
                        else_branch = f () => (int64 q) { q = Neg(a) }>"""
-        (note,) = notes_of(body(divided, "int64", x="int64"))
-        assert "runs iteration by iteration" in note
+        _, (note,) = vectorized(parse(body(divided, "int64", x="int64")))
+        assert "runs iteration by iteration" in str(note)
 
 
 @pytest.mark.slow

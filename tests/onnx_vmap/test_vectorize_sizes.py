@@ -96,19 +96,19 @@ class TestLoopsForLarge:
             elif 2 * width * n <= 64:  # whether a and w are of one length isn't known
                 assert is_first
 
-    def test_lists(self, small):
-        after = (
-            "y = ConcatFromSequence<axis = 0, new_axis = 1>(l) p = SequenceLength(l) q = SequenceAt(l, #-1)"
-        )
-        text = appending("e = Add(a, w)", after, "float[A, B] y, int64 p, float[C] q", "float[?]", **ROWS)
-        for width in (3, 9):
-            _, outcomes = check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
-            assert [one is None for one in outcomes] == [True, True] + [False] * 12 + [True]
-
     def test_a_list_given_out(self, small):
         text = appending("e = Add(a, w)", "y = Identity(l)", "seq(float[?]) y", "float[?]", **ROWS)
         for width in (3, 9):
             check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
+
+
+@pytest.mark.parametrize(("code", "widths"), [("e = Add(a, w)", (3, 9)), (OUTER, (1, 3, 5))])
+def test_lists(small, code, widths):
+    after = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l) p = SequenceLength(l) q = SequenceAt(l, #-1)"
+    text = appending(code, after, "float[A, B] y, int64 p, float[C] q", "float[?]", **ROWS)
+    for width in widths:
+        _, outcomes = check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
+        assert [one is None for one in outcomes] == [True, True] + [False] * 12 + [True]
 
 
 class TestMoreOnTheWay:
@@ -134,15 +134,6 @@ class TestMoreOnTheWay:
         feeds = feeds_for(**types, trips=range(1, 42))
         result, _ = check_at_once(body(code, "float[5]; int64", **types), feeds, nloops=1)
         assert takes_first(result, filled(feeds)) == [feed["n"] <= 64 // 25 for feed in filled(feeds)]
-
-    def test_lists(self, small):
-        after = (
-            "y = ConcatFromSequence<axis = 0, new_axis = 1>(l) p = SequenceLength(l) q = SequenceAt(l, #-1)"
-        )
-        text = appending(OUTER, after, "float[A, B] y, int64 p, float[C] q", "float[?]", **ROWS)
-        for width in (1, 3, 5):
-            _, outcomes = check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
-            assert [one is None for one in outcomes] == [True, True] + [False] * 12 + [True]
 
     def test_products(self, small):
         """Batches of one length are broadcast."""

@@ -174,11 +174,6 @@ def assert_declared_alike(result, model):
         assert value == given
 
 
-def notes_of(text, opset=17):
-    """What is said of a model's loops."""
-    return [str(note) for note in vectorized(parse(text, opset))[1]]
-
-
 def assert_like(one, other):
     """Equal, but for the last digits: other instructions add and raise in another order."""
     assert (one is None) == (other is None), (one, other)
