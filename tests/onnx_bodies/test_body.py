@@ -5,7 +5,6 @@ import itertools
 import pickle
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import onnx
@@ -27,6 +26,7 @@ from support.models.graphs import (
     singly,
     value,
 )
+from support.models.sessions import in_threads
 
 from seqcore.dtypes import element_type
 from seqcore.onnx import GraphBody
@@ -239,6 +239,11 @@ class TestLoopsWithoutKernels:
         assert y.tolist() == [4, 8]
 
 
+NEG = node("Neg", "x", "z")
+FLOAT8 = helper.make_tensor("f", 17, [1], [1.0])
+SEQUENCE = helper.make_tensor_sequence_value_info("x", 1, None)
+
+
 class TestReading:
     def test_captures(self):
         text = parsed("g (float[N] x) => (float[N] z) { t = Add(x, a) z = Mul(t, b) }")
@@ -299,24 +304,15 @@ class TestReading:
                 graph([node("Add", "x y", "z")], ["x", value("y", "float64")], ["z"]),
                 "'g' is not a valid .*Type",
             ),
-            (graph([node("Neg", "x", "z")], ["x"], [value("z", "float64")]), "'g' is not a valid .*Type"),
-            (
-                graph([node("Neg", "x", "z")], [value("x", "string")], [value("z", None)]),
-                "not a valid .*string",
-            ),
-            (graph([node("Neg", "x", "z"), node("Neg", "x", "z")], ["x"], ["z"]), "not a valid graph: .*SSA"),
+            (graph([NEG], ["x"], [value("z", "float64")]), "'g' is not a valid .*Type"),
+            (graph([NEG], [value("x", "string")], [value("z", None)]), "not a valid .*string"),
+            (graph([NEG, NEG], ["x"], ["z"]), "not a valid graph: .*SSA"),
             (graph([], ["x"], [value("x", "int8")]), "output 'x' as int8, but it is float32"),
-            (graph([node("Neg", "x", "z")], ["x"], []), "has no outputs"),
+            (graph([NEG], ["x"], []), "has no outputs"),
             (graph([node("Cast", "x", "z", to=17)], ["x"], [value("z", None)]), "'z' of .*float8"),
-            (
-                graph([], ["x"], [value("f", None)], [helper.make_tensor("f", 17, [1], [1.0])]),
-                "'f' of .*float8",
-            ),
+            (graph([], ["x"], [value("f", None)], [FLOAT8]), "'f' of .*float8"),
             (graph([node("SequenceConstruct", "x", "z")], ["x"], [value("z", None)]), "'z'.*seq"),
-            (
-                graph([], [helper.make_tensor_sequence_value_info("x", 1, None)], [value("x", None)]),
-                "'x' of the body is of type sequence",
-            ),
+            (graph([], [SEQUENCE], [value("x", None)]), "'x' of the body is of type sequence"),
         ],
     )
     def test_invalid(self, given, message):
@@ -407,17 +403,6 @@ class TestCalls:
             body = GraphBody(given)
             rows = [(x, x[::-1].copy()) for x in floats(700)]
             expected = singly(GraphBody(given), rows)
-            barrier = threading.Barrier(4)
-            results = [None] * 4
-
-            def work(i, body=body, rows=rows, barrier=barrier, results=results):
-                barrier.wait()
-                results[i] = [one for k in range(0, 700, 100) for one in body.run_many(rows[k : k + 100])]
-
-            threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(60)
-            for result in results:
-                assert_same(result, expected)
+            parts = [rows[k : k + 100] for k in range(0, 700, 100)]
+            for result in in_threads(4, lambda _, body=body, parts=parts: [*map(body.run_many, parts)]):
+                assert_same([*itertools.chain(*result)], expected)
