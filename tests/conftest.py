@@ -29,6 +29,12 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.fixture
+def path(tmp_path):
+    """Where a test saves a file."""
+    return tmp_path / "tensors.arrow"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     """Decide on the seed before workers start, which find it in the environment.

@@ -45,11 +45,6 @@ def tensors(name, shapes):
     return [filled(name, shape, 7 * i) for i, shape in enumerate(shapes)]
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "tensors.arrow"
-
-
 # --- what comes back ---
 
 

@@ -19,11 +19,6 @@ from seqcore._files import paths, reading
 from seqcore.core.fields import Column, Field
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "columns.arrow"
-
-
 def same(columns, expected):
     """Whether columns hold the columns of a dict of lists of arrays, whatever their order."""
     assert sorted(columns.names) == sorted(expected)
@@ -331,9 +326,9 @@ def test_the_column_at_fault_is_named(path, compression, column, message, stream
             out.write_table(table)
     else:
         write_table(path, table, compression=compression)
-    with pytest.raises(ValueError, match=rf"columns\.arrow can't be read: {message}"):
+    with pytest.raises(ValueError, match=rf"tensors\.arrow can't be read: {message}"):
         sq.load(path)
-    with pytest.raises(ValueError, match=rf"columns\.arrow can't be read: {message}"):
+    with pytest.raises(ValueError, match=rf"tensors\.arrow can't be read: {message}"):
         sq.load(path, column="bad")
     assert len(sq.load(path, column="a")) == 50
 
@@ -348,5 +343,5 @@ def test_a_type_that_pyarrow_has_no_class_for(path):
     batch = pa.RecordBatch._import_from_c_capsule(schema, array)
     with pa.ipc.new_stream(path, batch.schema) as out:
         out.write_batch(batch)
-    with pytest.raises(ValueError, match=r"columns\.arrow can't be read: .* pyarrow doesn't know, such as"):
+    with pytest.raises(ValueError, match=r"tensors\.arrow can't be read: .* pyarrow doesn't know, such as"):
         sq.load(path)

@@ -18,11 +18,6 @@ from seqcore._files import parts  # noqa: E402
 RAGGED = TensorSequence.from_lengths(np.arange(1_000, dtype=np.int32), [*range(40), 220])
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "some.arrow"
-
-
 def many_batches(path):
     with pa.OSFile(os.fspath(path)) as file:
         return pa.ipc.open_file(file).num_record_batches
@@ -103,11 +98,13 @@ def test_errors_of_writing_name_the_path_alone(tmp_path):
         sq.save(missing, [[1]])
     assert caught.value.filename == os.fspath(missing)
     assert "->" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_device_is_no_folder():
     with pytest.raises(OSError, match="device") as caught:
         sq.load(os.devnull)
+    assert caught.value.filename == os.devnull
     assert caught.value.errno == errno.EINVAL
 
 

@@ -10,6 +10,7 @@ from multiprocessing.reduction import ForkingPickler
 import numpy as np
 import pytest
 from support import bodies, loaders
+from support.processes import METHODS
 from support.saved import Tagged, look_at, ragged, sum_of, touched
 from support.strategies import assert_holds
 
@@ -17,10 +18,6 @@ import seqcore as sq
 from seqcore import TensorSequence
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-
-METHODS = [
-    name for name in ("fork", "forkserver", "spawn") if name in multiprocessing.get_all_start_methods()
-]
 
 
 @pytest.fixture(scope="module", params=METHODS)
@@ -61,17 +58,9 @@ def test_elements_arrive_as_they_are(pool, seq):
 
 @pytest.mark.mostly_slow(3)
 def test_what_comes_from_a_process_is_a_path_too(pool, seq):
-    back = pool.submit(identity, seq[::-1]).result(60)
+    back = pool.submit(loaders.identity, seq[::-1]).result(60)
     assert_holds(back, list(seq[::-1]))
     assert len(ForkingPickler.dumps(back)) < 2_000 + 8 * len(back)
-
-
-def identity(seq):
-    return seq
-
-
-def load(path):
-    return sq.load(path)
 
 
 @pytest.mark.mostly_slow(3)

@@ -27,11 +27,6 @@ pytest.importorskip("pyarrow.feather")
 ARROW = {"string": pa.large_string(), "float16": pa.float16(), "bool": pa.bool8()}
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "tensors.arrow"
-
-
 def arrow_type(name):
     return ARROW.get(name) or pa.from_numpy_dtype(dtype_of(name))
 
@@ -115,75 +110,42 @@ def test_pyarrows_files(path, chunks, compression):
         assert_holds(sq.load(path), arrays[1:4])
 
 
-def columns():
-    """Arrays of other types than ours, and what they hold."""
-    ones = np.arange(12, dtype=np.int32)
-    yield "numbers", pa.array(ones), list(ones.reshape(12, 1)[:, 0:1].reshape(12))
-    yield "bits", pa.array([True, False, True]), [np.array(bit) for bit in (True, False, True)]
-    yield "lists of bits", pa.array([[True, False], []]), [np.array([True, False]), np.array([], bool)]
-    yield "texts", pa.array(["a", "é"]), [np.array("a", object), np.array("é", object)]
-    yield (
-        "views of texts",
-        pa.array(["a" * 20, "é"], pa.string_view()),
-        [
-            np.array("a" * 20, object),
-            np.array("é", object),
-        ],
-    )
-    yield "lists of texts", pa.array([["a"], []]), [np.array(["a"], object), np.array([], object)]
-    yield "fixed sizes", pa.FixedSizeListArray.from_arrays(pa.array(ones), 3), list(ones.reshape(4, 3))
-    inner = pa.FixedSizeListArray.from_arrays(pa.array(ones), 3)
-    yield "fixed in fixed", pa.FixedSizeListArray.from_arrays(inner, 2), list(ones.reshape(2, 2, 3))
-    yield (
-        "fixed in lists",
-        pa.ListArray.from_arrays([0, 1, 1, 4], inner),
-        [
-            ones[:3].reshape(1, 3),
-            ones[:0].reshape(0, 3),
-            ones[3:].reshape(3, 3),
-        ],
-    )
-    yield (
-        "lists in lists",
-        pa.array([[[1, 2], [3, 4]], [[5, 6]]]),
-        [
-            np.array([[1, 2], [3, 4]]),
-            np.array([[5, 6]]),
-        ],
-    )
-    yield (
-        "tensors",
-        pa.FixedShapeTensorArray.from_numpy_ndarray(ones.reshape(2, 3, 2)),
-        list(ones.reshape(2, 3, 2)),
-    )
-    turned = pa.fixed_shape_tensor(pa.int32(), (2, 3), permutation=(1, 0))
-    flat = pa.FixedSizeListArray.from_arrays(pa.array(ones), 6)
-    yield (
-        "turned tensors",
-        pa.ExtensionArray.from_storage(turned, flat),
-        list(ones.reshape(2, 2, 3).transpose(0, 2, 1)),
-    )
-    yield (
-        "dictionaries",
-        pa.array(["x", "y", "x"]).dictionary_encode(),
-        [np.array(word, object) for word in "xyx"],
-    )
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([1.5, 2.5]))
-    yield "runs", runs, [np.array(1.5), np.array(1.5), np.array(2.5)]
-    bools = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1, 2, -1], pa.int8()))
-    yield "bytes of bools", bools, [np.array(bit) for bit in (False, True, True, True)]
-    yield "no lists", pa.array([], pa.list_(pa.int8())), []
-    yield (
-        "structs of one",
-        pa.StructArray.from_arrays([pa.array([[1, 2], [3]])], ["a"]),
-        [
-            np.array([1, 2]),
-            np.array([3]),
-        ],
-    )
+def texts(*values):
+    return [np.array(value, object) for value in values]
 
 
-COLUMNS = {name: (column, arrays) for name, column, arrays in columns()}
+ONES = np.arange(12, dtype=np.int32)
+ROWS = pa.FixedSizeListArray.from_arrays(pa.array(ONES), 3)
+IMAGES = ONES.reshape(2, 3, 2)
+TURNED = pa.fixed_shape_tensor(pa.int32(), (2, 3), permutation=(1, 0))
+RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([1.5, 2.5]))
+
+# Arrays of other types than ours, and what they hold.
+COLUMNS = {
+    "numbers": (pa.array(ONES), ONES),
+    "bits": (pa.array([True, False, True]), [True, False, True]),
+    "lists of bits": (pa.array([[True, False], []]), [[True, False], np.array([], bool)]),
+    "texts": (pa.array(["a", "é"]), texts("a", "é")),
+    "views of texts": (pa.array(["a" * 20, "é"], pa.string_view()), texts("a" * 20, "é")),
+    "lists of texts": (pa.array([["a"], []]), texts(["a"], [])),
+    "fixed sizes": (ROWS, ONES.reshape(4, 3)),
+    "fixed in fixed": (pa.FixedSizeListArray.from_arrays(ROWS, 2), ONES.reshape(2, 2, 3)),
+    "fixed in lists": (pa.ListArray.from_arrays([0, 1, 1, 4], ROWS), np.split(ONES.reshape(4, 3), [1, 1])),
+    "lists in lists": (pa.array([[[1, 2], [3, 4]], [[5, 6]]]), [[[1, 2], [3, 4]], [[5, 6]]]),
+    "tensors": (pa.FixedShapeTensorArray.from_numpy_ndarray(IMAGES), IMAGES),
+    "turned tensors": (
+        pa.ExtensionArray.from_storage(TURNED, pa.FixedSizeListArray.from_arrays(pa.array(ONES), 6)),
+        ONES.reshape(2, 2, 3).transpose(0, 2, 1),
+    ),
+    "dictionaries": (pa.array(["x", "y", "x"]).dictionary_encode(), texts(*"xyx")),
+    "runs": (RUNS, [1.5, 1.5, 2.5]),
+    "bytes of bools": (
+        pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1, 2, -1], pa.int8())),
+        [False, True, True, True],
+    ),
+    "no lists": (pa.array([], pa.list_(pa.int8())), []),
+    "structs of one": (pa.StructArray.from_arrays([pa.array([[1, 2], [3]])], ["a"]), [[1, 2], [3]]),
+}
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
@@ -255,7 +217,7 @@ def test_polars_files(polars, path, compression):
     frame = polars.DataFrame({"a": [[1.5, 2], [], [3]], "b": ["x" * 20, "", "é"], "c": [True, False, True]})
     frame.write_ipc(path, compression=compression)
     assert_holds(sq.load(path, "a"), [np.array([1.5, 2]), np.array([]), np.array([3.0])])
-    assert_holds(sq.load(path, "b"), [np.array(word, object) for word in ("x" * 20, "", "é")])
+    assert_holds(sq.load(path, "b"), texts("x" * 20, "", "é"))
     assert_holds(sq.load(path, "c"), [np.array(bit) for bit in (True, False, True)])
     fixed = polars.DataFrame({"d": polars.Series([[1, 2], [3, 4]], dtype=polars.Array(polars.Int16, 2))})
     fixed.write_ipc(path, compression=compression)

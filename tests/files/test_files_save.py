@@ -1,7 +1,6 @@
 """Files written part by part: what parts may be, and how little of them is in memory at once."""
 
 import tracemalloc
-import types
 
 import numpy as np
 import pytest
@@ -14,11 +13,6 @@ import seqcore as sq
 from seqcore import split_to_sequence
 
 pytestmark = pytest.mark.mostly_slow(3)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "tensors.arrow"
 
 
 def elements(parts):
@@ -155,22 +149,6 @@ def test_a_series_of_strings(dtype):
     assert sq.TensorSequence(list(words)).tolist() == ["to", "be"]
     lists = pandas.Series([["to"], ["be", "or"]])
     assert sq.TensorSequence(lists).tolist() == [["to"], ["be", "or"]]
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "got None of type NoneType$"),
-        (5, "got 5 of type int: put it into a list$"),
-        ({"a": [1]}, r"got \{'a': \[1\]\} of type dict: make Columns\(…\) of it$"),
-        (types.MappingProxyType({"a": [1]}), r"make Columns\(…\) of it$"),
-        (np.zeros(3), "put it into a list$"),
-    ],
-)
-def test_what_is_nothing_to_save(tmp_path, value, message):
-    with pytest.raises(TypeError, match=message):
-        sq.save(tmp_path / "saved.arrow", value)
-    assert not any(tmp_path.iterdir())
 
 
 def test_whatever_can_be_indexed_is_saved(tmp_path):

@@ -175,15 +175,6 @@ def test_a_link_to_a_folder(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    path = tmp_path / "absent" / "a.arrow"
-    with pytest.raises(FileNotFoundError, match=re.escape(str(path.parent))):
-        sq.save(path, SEQ)
-    assert os.listdir(tmp_path) == []
-    with pytest.raises(OSError):  # noqa: PT011
-        sq.save("", SEQ)
-
-
 @posix
 def test_a_file_for_a_folder(tmp_path):
     (tmp_path / "file").write_text("x")

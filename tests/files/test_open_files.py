@@ -50,12 +50,7 @@ def run(tmp_path, script, timeout=200):
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
-@pytest.mark.slow
-def test_more_files_than_descriptors(tmp_path):
-    """Loaded and kept, all of them at once; and unpickled one after the other."""
-    run(
-        tmp_path,
-        """
+KEPT_AND_UNPICKLED = """
 paths = [os.path.join(folder, f"{i}.arrow") for i in range(400)]
 for i, one in enumerate(paths):
     sq.save(one, [np.full(3, i), np.full(2, -i)])
@@ -80,16 +75,16 @@ assert [int(seq[0][0]) for seq in back] == [-i for i in range(400)]
 assert int(pickle.loads(data)[0][0]) == -399
 assert descriptors() == before
 print(sum(int(one[0]) for one in sq.sequence_map(np.negative, pickle.loads(data))))
-""",
-    )
+"""
 
 
 @pytest.mark.slow
-def test_one_path_that_is_saved_again_and_again(tmp_path):
-    """Each version is another file: those that nobody uses are closed."""
-    run(
-        tmp_path,
-        """
+def test_more_files_than_descriptors(tmp_path):
+    """Loaded and kept, all of them at once; and unpickled one after the other."""
+    run(tmp_path, KEPT_AND_UNPICKLED)
+
+
+SAVED_AGAIN = """
 limit(128)
 kept = []
 for i in range(300):
@@ -104,18 +99,16 @@ assert [int(seq[0][0]) for seq in kept] == [*range(0, 300, 3)]
 del kept, seq, back
 gc.collect()
 assert mapped("tensors.arrow") <= 1, mapped("tensors.arrow")
-""",
-    )
+"""
 
 
-@pytest.mark.at_night
-@pytest.mark.parametrize("kind", ["strings", "compressed"])
-def test_files_that_were_removed_keep_no_memory(tmp_path, kind):
-    """What can't be mapped is read, 10 MB of each of 60 files: some are kept, and none that is gone."""
-    run(
-        tmp_path,
-        f"kind = {kind!r}"
-        + """
+@pytest.mark.slow
+def test_one_path_that_is_saved_again_and_again(tmp_path):
+    """Each version is another file: those that nobody uses are closed."""
+    run(tmp_path, SAVED_AGAIN)
+
+
+REMOVED = """
 import pyarrow as pa
 
 def write(one, i):
@@ -147,16 +140,17 @@ grown = resident() - before
 assert grown < 100 << 20, grown
 assert not os.listdir(folder)
 assert mapped() <= 16, mapped()
-""",
-    )
+"""
 
 
 @pytest.mark.at_night
-def test_what_is_kept_open_is_bounded_in_bytes(tmp_path):
-    """Files that stay, too."""
-    run(
-        tmp_path,
-        """
+@pytest.mark.parametrize("kind", ["strings", "compressed"])
+def test_files_that_were_removed_keep_no_memory(tmp_path, kind):
+    """What can't be mapped is read, 10 MB of each of 60 files: some are kept, and none that is gone."""
+    run(tmp_path, f"kind = {kind!r}" + REMOVED)
+
+
+THAT_STAY = """
 for i in range(30):
     one = os.path.join(folder, f"{i}.arrow")
     sq.save(one, [np.array(["x" * (10 << 20), str(i)], object)])
@@ -169,8 +163,13 @@ for one in sent[10:]:
     pickle.loads(one)
 gc.collect()
 assert resident() - before < 60 << 20, resident() - before
-""",
-    )
+"""
+
+
+@pytest.mark.at_night
+def test_what_is_kept_open_is_bounded_in_bytes(tmp_path):
+    """Files that stay, too."""
+    run(tmp_path, THAT_STAY)
 
 
 # -- files that go while they are used -----------------------------------------------------------------

@@ -179,12 +179,3 @@ def test_damaged_streams(tmp_path):
         path.write_bytes(sink.getvalue()[:size])
         with pytest.raises(ValueError, match=re.escape(str(path)) + ".*(damaged|incomplete)"):
             sq.load(path)
-
-
-def test_files_of_hugging_face(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    rows = {"tokens": [[1, 2], [3], [4, 5, 6]], "label": [0, 1, 0]}
-    datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "set")
-    columns = sq.load(tmp_path / "set")
-    assert columns["tokens"].tolist() == rows["tokens"]
-    assert columns["label"].tolist() == rows["label"]

@@ -1,11 +1,11 @@
 """PyTorch's DataLoader takes sequences as they are: each element once an epoch, batches as sequences."""
 
-import multiprocessing
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 from support import loaders
+from support.processes import METHODS
 from support.saved import Tagged, lies_in, needs_proc, ragged, saved
 from support.strategies import assert_holds
 
@@ -20,10 +20,6 @@ LENGTHS = [i % 7 for i in range(COUNT)]
 
 # From 3.12 on: of the threads that the tests before have left behind.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-
-
-HERE = multiprocessing.get_all_start_methods()
-METHODS = [name for name in ("fork", "forkserver", "spawn") if name in HERE]
 
 
 @pytest.fixture(scope="module")
@@ -235,10 +231,8 @@ def test_each_batch_of_workers_is_what_pytorch_takes(tmp_path, batch_size):
 
 def test_columns_that_workers_send_are_what_pytorch_takes():
     rows = rows_of("even")
-    loader = loader_of(rows, identity, batch_size=2, num_workers=2, multiprocessing_context=METHODS[0])
+    loader = loader_of(
+        rows, loaders.identity, batch_size=2, num_workers=2, multiprocessing_context=METHODS[0]
+    )
     for batch in loader:
         assert loaders.tensors(batch)["label"].tolist() == batch["label"].tolist()
-
-
-def identity(batch):
-    return batch

@@ -13,8 +13,6 @@ from support.strategies import NUMBER_NAMES, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
 
-PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
-
 
 class Tagged(TensorSequence):
     """A subclass with attributes and an __init__ of its own."""
@@ -38,34 +36,6 @@ def sizes(buffers):
 def bookkeeping(seq):
     """The bytes that a pickle may have beside the data."""
     return 1000 + 32 * len(seq)
-
-
-def round_trips(seq):
-    """The sequence comes back from every protocol, and from buffers of every kind."""
-    model = [np.array(element) for element in seq]
-    for protocol in PROTOCOLS:
-        comes_back_as(pickle.loads(pickle.dumps(seq, protocol)), seq, model)
-    data, buffers = out_of_band(seq)
-    for kind in (pickle.PickleBuffer, bytes, bytearray, memoryview):
-        raw = [kind(buffer.raw()) for buffer in buffers]
-        comes_back_as(pickle.loads(data, buffers=raw), seq, model)
-    assert_holds(seq, model)
-    return True
-
-
-def comes_back_as(back, seq, model):
-    assert type(back) is type(seq)
-    assert back.dtype == seq.dtype
-    assert_holds(back, model)
-    for element in back:
-        with pytest.raises(ValueError, match=r"(?i)writeable"):
-            element.flags.writeable = True
-    if model:
-        back.append(model[0])
-        back.insert(0, back.pop())
-        back.erase(0)
-    back.reverse()
-    assert_holds(back, model[::-1])
 
 
 # --- what comes back ---
@@ -94,13 +64,6 @@ def test_a_split_array_travels_once_as_one_buffer(name, axis, keepdims):
     whole = buffers[sizes(buffers).index(source.nbytes)]
     assert np.shares_memory(np.frombuffer(whole.raw(), np.uint8), source)
     assert sum(sizes(buffers)) + len(data) < source.nbytes + bookkeeping(pieces)
-
-
-def test_the_pickle_of_a_split_is_small_beside_its_data():
-    source = filled("float64", (10_000, 50))
-    data, buffers = out_of_band(split_to_sequence(source))
-    assert max(sizes(buffers)) == source.nbytes
-    assert len(data) + sum(sizes(buffers)) < 1.2 * source.nbytes
 
 
 @pytest.mark.parametrize("layout", ["strided", "reversed", "transposed", "fortran", "offset"])

@@ -5,15 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from support.saved import (
-    MAPPED_NAMES,
-    lies_in,
-    needs_proc,
-    pa,
-    ragged,
-    saved,
-    write_column,
-)
+from support.saved import MAPPED_NAMES, lies_in, needs_proc, pa, ragged, saved, write_column
 from support.strategies import assert_holds, filled
 
 import seqcore as sq
@@ -47,11 +39,6 @@ def round_trips(seq, expected=None):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "tensors.arrow"
-
-
-@pytest.fixture
 def large(tmp_path):
     """A file of 10,000 elements, and the values that it holds."""
     lengths = np.random.default_rng(3).integers(0, 9, 10_000)
@@ -70,24 +57,24 @@ def test_a_whole_file_is_a_path(large, protocol):
     round_trips(large)
 
 
+KINDS = {
+    "numbers": lambda: TensorSequence([np.array(i, "int16") for i in range(5000)]),
+    "wide": lambda: split_to_sequence(filled("int64", (3000, 2, 2))),
+    "variable": lambda: [filled("int64", (i % 3, i % 5)) for i in range(3000)],
+    "bools": lambda: ragged([3, 0, 4] * 1000, "bool"),
+    "texts": lambda: ragged([3, 0, 4] * 1000, "string"),
+    "parts": lambda: (ragged([3, 0, 4], start=i) for i in range(500)),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["numbers", "wide", "variable", "bools", "texts", "parts", "compressed"])
+@pytest.mark.parametrize("name", [*KINDS, "compressed"])
 def test_files_of_any_kind_are_paths(path, name):
-    if name == "numbers":
-        seq = saved(path, TensorSequence([np.array(i, "int16") for i in range(5000)]))
-    elif name == "wide":
-        seq = saved(path, split_to_sequence(filled("int64", (3000, 2, 2))))
-    elif name == "variable":
-        seq = saved(path, [filled("int64", (i % 3, i % 5)) for i in range(3000)])
-    elif name == "bools":
-        seq = saved(path, ragged([3, 0, 4] * 1000, "bool"))
-    elif name == "texts":
-        seq = saved(path, ragged([3, 0, 4] * 1000, "string"))
-    elif name == "parts":
-        seq = saved(path, (ragged([3, 0, 4], start=i) for i in range(500)))
-    else:
+    if name == "compressed":
         column = pa.array([list(range(i % 9)) for i in range(3000)])
         seq = sq.load(write_column(path, column, compression="zstd", max_chunksize=700))
+    else:
+        seq = saved(path, KINDS[name]())
     tables = 500 if name == "parts" else 0  # each where it is in the file
     assert size_of(seq) < SMALL + 100 * tables
     assert size_of(seq[::-1][10:900]) < SMALL + 40 * 890
@@ -120,22 +107,20 @@ def test_an_empty_file(path):
 # --- what travels as data ---
 
 
-@pytest.mark.parametrize("make", ["compact", "deepcopy", "map", "copies", "concat"])
+COMPUTED = {
+    "compact": lambda seq: seq.compact() or seq,
+    "deepcopy": copy.deepcopy,
+    "map": lambda seq: sq.sequence_map(np.positive, seq),
+    "copies": lambda seq: TensorSequence(list(seq), copy=True),
+    "concat": lambda seq: split_to_sequence(sq.concat_from_sequence(seq, 0), 100),
+}
+
+
+@pytest.mark.parametrize("make", COMPUTED.values(), ids=COMPUTED)
 def test_what_is_computed_is_data(path, make):
     seq = saved(path, ragged([100] * 50))
     expected = [np.array(element) for element in seq]
-    if make == "compact":
-        made = seq[:]
-        made.compact()
-    elif make == "deepcopy":
-        made = copy.deepcopy(seq)
-    elif make == "map":
-        made = sq.sequence_map(np.positive, seq)
-    elif make == "copies":
-        made = TensorSequence(list(seq), copy=True)
-    else:
-        made = split_to_sequence(sq.concat_from_sequence(seq, 0), 100)
-    data = pickle.dumps(made)
+    data = pickle.dumps(make(seq[:]))
     assert len(data) > seq.nbytes
     path.unlink()
     assert_holds(pickle.loads(data), expected)

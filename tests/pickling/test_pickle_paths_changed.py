@@ -3,15 +3,12 @@
 import copy
 import os
 import pickle
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support import damaged_files
-from support.processes import PLAIN_MALLOC
+from support.processes import PLAIN_MALLOC, lines_of
 from support.races import together
 from support.saved import pa, ragged, saved, touched, unchanged
 from support.strategies import assert_holds
@@ -19,12 +16,6 @@ from test_pickle_paths import round_trips
 
 import seqcore as sq
 from seqcore import TensorSequence
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "tensors.arrow"
-
 
 # --- files that are not what they were ---
 
@@ -349,21 +340,7 @@ def test_a_type_is_not_believed(path, kind):
 @pytest.mark.parametrize("cases", ["::5", pytest.param("::1", marks=pytest.mark.at_night)])
 def test_damaged_pickles_are_exceptions_or_sound_sequences(tmp_path, cases):
     """In a process of its own: what this looks for are crashes."""
-    script = Path(damaged_files.__file__)
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "faulthandler", script, tmp_path, cases, "pickles"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={
-            **os.environ,
-            **PLAIN_MALLOC,
-            "PYTHONPATH": os.pathsep.join([str(script.parents[1]), *sys.path]),
-        },
-    )
-    assert "FAULT" not in ended.stdout, ended.stdout[ended.stdout.index("FAULT") :][:3000]
-    assert ended.returncode == 0, f"the process ended at {ended.stdout[-500:]}: {ended.stderr[-3000:]}"
-    refused, survived = map(int, ended.stdout.splitlines()[-2].split())
+    lines = lines_of(damaged_files, tmp_path, cases, "pickles", **PLAIN_MALLOC)
+    refused, survived = map(int, lines[-2].split())
     assert refused > 200
     assert survived > 0

@@ -12,9 +12,9 @@ from seqcore import TensorSequence
 BEYOND = (2**31, 2**62, 2**63 - 1)
 
 
-def state(make, arguments):
-    """A function that makes the sequence again, with what is given in place of parts and order."""
-    cls, dtype, parts, order = arguments
+def reduced(seq):
+    """A function that makes the sequence again, with what is given in place of parts and order; and these."""
+    make, (cls, dtype, parts, order), *_ = seq.__reduce_ex__(5)
 
     def again(parts=parts, order=order):
         made = make(cls, dtype, parts, order)
@@ -24,11 +24,6 @@ def state(make, arguments):
         return made.tolist()
 
     return again, parts, order
-
-
-def reduced(seq):
-    make, arguments, *_ = seq.__reduce_ex__(5)
-    return state(make, arguments)
 
 
 ROWS = np.arange(12).reshape(3, 4)

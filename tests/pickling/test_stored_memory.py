@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_cases import examples
-from support.saved import touched
+from support.saved import pa, touched, write_column
 from support.strategies import assert_holds
 
 import seqcore as sq
 from seqcore import TensorSequence, split_to_sequence
 from seqcore._files import paths
-
-pa = pytest.importorskip("pyarrow")
 
 LENGTHS = [3, 0, 5, 1, 0, 0, 7, 4, 2, 8]
 VALUES = np.arange(30, dtype=np.int32) * 7
@@ -44,14 +42,7 @@ def arrow(folder, parts=1, compression=None, column=None):
     if compression is None:
         sq.save(path, iter(seq[i::parts] for i in range(parts)) if parts > 1 else seq)
     else:
-        table = pa.table({"tensors": pa.array(seq)})
-        with (
-            pa.OSFile(str(path), "wb") as file,
-            pa.ipc.new_file(
-                file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
-            ) as to,
-        ):
-            to.write_table(table)
+        write_column(path, pa.array(seq), compression=compression)
     return sq.load(path)
 
 
@@ -61,11 +52,8 @@ def megatron(folder):
 
 
 def list_views(folder):
-    path = folder / "views.arrow"
     array = pa.ListViewArray.from_arrays([8, 0, 3, 3], [4, 3, 0, 5], pa.array(VALUES))
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema([("t", array.type)])) as to:
-        to.write_batch(pa.record_batch([array], ["t"]))
-    return sq.load(path)
+    return sq.load(write_column(folder / "views.arrow", array))
 
 
 # Each makes a sequence of a file in a folder.
@@ -197,18 +185,21 @@ def test_a_file_that_is_replaced_before_the_pickle_is_an_error(tmp_path):
         pickle.loads(pickle.dumps(seq))
 
 
-@pytest.mark.parametrize("mode", ["c", "r+"])
-def test_what_may_be_written_is_data(tmp_path, mode):
-    array = raw(tmp_path, mode=mode)
+def written(array):
     array[0] = 5
-    seq = split_to_sequence(array, 3)
-    sent = pickle.dumps(seq)
-    os.remove(tmp_path / "raw.bin")
-    assert pickle.loads(sent) == seq
+    return array
 
 
-def test_memory_and_files_together_are_data(tmp_path):
-    seq = TensorSequence.from_lengths(raw(tmp_path), LENGTHS) + TensorSequence(ROWS[:2])
+AS_DATA = {
+    "a private mapping": lambda f: split_to_sequence(written(raw(f, mode="c")), 3),
+    "a shared mapping": lambda f: split_to_sequence(written(raw(f, mode="r+")), 3),
+    "memory and files": lambda f: TensorSequence.from_lengths(raw(f), LENGTHS) + TensorSequence(ROWS[:2]),
+}
+
+
+@pytest.mark.parametrize("make", AS_DATA.values(), ids=AS_DATA)
+def test_what_may_be_written_or_is_in_no_file_is_data(tmp_path, make):
+    seq = make(tmp_path)
     sent = pickle.dumps(seq)
     os.remove(tmp_path / "raw.bin")
     assert pickle.loads(sent) == seq

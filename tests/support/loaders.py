@@ -13,6 +13,10 @@ def padded(batch):
     return type(batch).__name__, batch.lengths(), batch.to_padded(-1), os.getpid()
 
 
+def identity(batch):
+    return batch
+
+
 def flat(batch):
     return batch.values(), batch.offsets()
 
