@@ -8,11 +8,6 @@ from support.strategies import filled, laid_out
 from seqcore import TensorSequence, split_to_sequence
 
 
-def let_go(*structs):
-    for one in structs:
-        release(one)
-
-
 def test_capsules():
     seq = TensorSequence([filled("int16", 3)])
     pair = seq.__arrow_c_array__()
@@ -39,7 +34,8 @@ def test_copies_are_aligned(layout):
     for seq in (TensorSequence([source, filled("float64", (1, 3)), source]), split_to_sequence(source)):
         schema, array = taken(seq)
         assert innermost(schema, array).buffers[1] % 8 == 0
-        let_go(schema, array)
+        release(schema)
+        release(array)
 
 
 def test_a_lone_surrogate_is_an_error():

@@ -75,16 +75,8 @@ def test_inner_lists_with_too_many_items_for_their_offsets(monkeypatch):
 @pytest.mark.parametrize(
     "code",
     [
-        b"+l",
-        b"+vl",
-        b"",
-        b"x",
-        b"+w:",
-        b"+w:-1",
-        b"+w:10000000000",
-        b"+w:99999999999999999999",
-        b"+s",
-        b"\xff",
+        *(b"+l", b"+vl", b"+s", b"", b"x", b"\xff"),
+        *(b"+w:", b"+w:-1", b"+w:10000000000", b"+w:99999999999999999999"),
     ],
 )
 def test_a_schema_is_released_once(code):

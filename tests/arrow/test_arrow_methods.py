@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 from support.arrow.c_data import NAMES, Array, ArrayStream, Schema
-from support.arrow.producers import Node, Stream, capsule_of, lists, numbers
+from support.arrow.producers import Node, Stream, capsule_of
+from test_arrow_foreign_errors import NONSENSE, rows
 
 from seqcore import TensorSequence
 
 from_arrow = TensorSequence.from_arrow
-NONSENSE = (TypeError, ValueError)
 
 
-def rows():
-    return lists(np.array([0, 2, 5]), numbers(np.arange(5)))
+def giving(method, give):
+    """An object with one method of the protocol, which gives what a function gives."""
+    return type("Giving", (), {method: lambda self, requested_schema=None: give()})()
 
 
 @pytest.mark.parametrize("kind", [Schema, Array, ArrayStream])
@@ -23,20 +24,12 @@ def test_capsules_with_other_names(kind, name):
     node, stream = rows(), Stream(rows, [rows()])
     wrong = capsule_of({Schema: node.schema, Array: node.array, ArrayStream: stream.stream}[kind], name)
 
-    class Wrong:
-        if kind is ArrayStream:
-
-            def __arrow_c_stream__(self, requested_schema=None):
-                return wrong
-
-        else:
-
-            def __arrow_c_array__(self, requested_schema=None):
-                right = node.__arrow_c_array__()
-                return (wrong, right[1]) if kind is Schema else (right[0], wrong)
+    def give():
+        right = node.__arrow_c_array__()
+        return {Schema: (wrong, right[1]), Array: (right[0], wrong), ArrayStream: wrong}[kind]
 
     with pytest.raises(NONSENSE):
-        from_arrow(Wrong())
+        from_arrow(giving("__arrow_c_stream__" if kind is ArrayStream else "__arrow_c_array__", give))
     assert node.settled()
     assert stream.settled()
 
@@ -46,31 +39,17 @@ def test_capsules_with_other_names(kind, name):
     [None, 5, "ab", (), (1,), (1, 2), (None, None), [1, 2, 3], {}, object()],
 )
 def test_methods_that_give_nonsense(given):
-    class Nonsense:
-        def __arrow_c_array__(self, requested_schema=None):
-            return given
-
-    class NonsenseStream:
-        def __arrow_c_stream__(self, requested_schema=None):
-            return given
-
-    for one in (Nonsense(), NonsenseStream()):
+    for method in ("__arrow_c_array__", "__arrow_c_stream__"):
         with pytest.raises(NONSENSE):
-            from_arrow(one)
+            from_arrow(giving(method, lambda: given))
 
 
 def test_one_capsule_too_many_or_too_few():
     node = rows()
-
-    class Nonsense:
-        def __arrow_c_array__(self, requested_schema=None):
-            return self.given
-
     pair = node.__arrow_c_array__()
     for given in (pair[:1], (*pair, pair[0]), pair[0], pair[1], pair[::-1], (pair[0], pair[0])):
-        Nonsense.given = given
         with pytest.raises(NONSENSE):
-            from_arrow(Nonsense())
+            from_arrow(giving("__arrow_c_array__", lambda given=given: given))
     assert node.settled()
 
 
@@ -79,20 +58,13 @@ class TornError(Exception):
 
 
 def test_methods_that_raise():
-    class Torn:
-        def __arrow_c_array__(self, requested_schema=None):
-            raise TornError("no data any more")
-
-    class TornStream:
-        def __arrow_c_stream__(self, requested_schema=None):
-            raise TornError("no data any more")
+    def tear(*of):
+        raise TornError("no data any more")
 
     class TornProperty:
-        @property
-        def __arrow_c_array__(self):
-            raise TornError("no data any more")
+        __arrow_c_array__ = property(tear)
 
-    for one in (Torn(), TornStream(), TornProperty()):
+    for one in (giving("__arrow_c_array__", tear), giving("__arrow_c_stream__", tear), TornProperty()):
         with pytest.raises(TornError, match="no data any more"):
             from_arrow(one)
 

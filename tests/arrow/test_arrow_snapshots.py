@@ -19,10 +19,6 @@ SOURCES = {
 sources = pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
 
 
-def lists_of(seq):
-    return [one.tolist() for one in seq]
-
-
 def other(seq):
     """An element that fits among the others and equals none."""
     return filled("string" if seq.dtype == object else seq.dtype.name, seq[0].shape, start=50)
@@ -47,7 +43,7 @@ EDITS = {
 @sources
 def test_edits_do_not_show(make, name, edit):
     seq = make(filled(name, (6, 2)))
-    before = lists_of(seq)
+    before = seq.tolist()
     made, chunked = pa.array(seq), pa.chunked_array(seq)
     pair, stream = seq.__arrow_c_array__(), seq.__arrow_c_stream__()
     edit(seq)

@@ -126,18 +126,18 @@ def deleted():
 
 
 OTHERS = {
-    "key": (lambda: jax.random.key(0), TypeError, "key_data"),
-    "keys": (lambda: jax.random.split(jax.random.key(0), 3), TypeError, "key_data"),
-    "int4": (lambda: jnp.ones(2, jnp.int4), TypeError, "int4"),
-    "float8": (lambda: jnp.ones(2, jnp.float8_e4m3fn), TypeError, "float8"),
-    "deleted": (deleted, TypeError, "deleted"),
-    "shape": (lambda: jax.ShapeDtypeStruct((2,), jnp.float32), TypeError, "expected an array"),
+    "key": (lambda: jax.random.key(0), "key_data"),
+    "keys": (lambda: jax.random.split(jax.random.key(0), 3), "key_data"),
+    "int4": (lambda: jnp.ones(2, jnp.int4), "int4"),
+    "float8": (lambda: jnp.ones(2, jnp.float8_e4m3fn), "float8"),
+    "deleted": (deleted, "deleted"),
+    "shape": (lambda: jax.ShapeDtypeStruct((2,), jnp.float32), "expected an array"),
 }
 
 
-@pytest.mark.parametrize(("make", "error", "match"), OTHERS.values(), ids=OTHERS)
-def test_other_arrays_are_errors(make, error, match):
-    refused(make(), error, match)
+@pytest.mark.parametrize(("make", "match"), OTHERS.values(), ids=OTHERS)
+def test_other_arrays_are_errors(make, match):
+    refused(make(), TypeError, match)
 
 
 @pytest.mark.parametrize("transform", [jax.jit, jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())])

@@ -54,11 +54,6 @@ def test_ids_that_no_memory_holds(rows):
         (seq + seq + seq)[[0, 1, 2, 0, 1, 2, 0, 1] * 4].segment_ids()
 
 
-def test_values_of_numbers_and_arrays():
-    with pytest.raises(ValueError, match="element 1 has shape"):
-        TensorSequence([np.int64(1), np.arange(2)]).values()
-
-
 @given(st.lists(st.booleans(), max_size=9))
 def test_sequences_of_bools_are_masks(bools):
     seq, mask = ragged([1] * len(bools)), TensorSequence(list(map(np.bool_, bools)), bool)

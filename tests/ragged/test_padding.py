@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_cases import examples
-from support.strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out, names, same
+from support.strategies import LAYOUTS, NAMES, assert_holds, dtype_of, filled, laid_out, names, same, unedited
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -35,9 +35,8 @@ def padded(tensors, padding_value=None, side="right", shape=None, multiple_of=No
     """The batch and its mask; what is longer is cut at its end."""
     dtype = tensors[0].dtype
     extents = target_shape(tensors, shape, multiple_of)
-    batch = np.full(
-        (len(tensors), *extents), default_padding(dtype) if padding_value is None else padding_value, dtype
-    )
+    value = default_padding(dtype) if padding_value is None else padding_value
+    batch = np.full((len(tensors), *extents), value, dtype)
     mask = np.zeros((len(tensors), *extents[:1]), bool)
     for i, tensor in enumerate(tensors):
         tensor = tensor[(*(slice(0, n) for n in extents), ...)]
@@ -55,24 +54,19 @@ def assert_pads(seq, padding_value=None, truncate=False, **options):
     tensors = [np.array(one) for one in seq]
     expected, expected_mask = padded(tensors, padding_value, **options)
     more = options if padding_value is None else {**options, "padding_value": padding_value}
-    before = seq.copy()
-    found = seq.to_padded(truncate=truncate, **more)
-    assert same_or_nan(found, expected)
-    assert found.flags.writeable
-    assert not any(np.shares_memory(found, one) for one in seq)
-    if expected.ndim > 1:
-        found, mask = seq.to_padded(truncate=truncate, return_mask=True, **more)
+    with unedited(seq):
+        found = seq.to_padded(truncate=truncate, **more)
         assert same_or_nan(found, expected)
-        assert same(mask, expected_mask)
-    out = np.full(
-        expected.shape,
-        filled("string" if expected.dtype == object else expected.dtype.name, 1)[0],
-        expected.dtype,
-    )
-    assert seq.to_padded(truncate=truncate, out=out, **more) is out
-    assert same_or_nan(out, expected)
-    seq._check()
-    assert seq == before
+        assert found.flags.writeable
+        assert not any(np.shares_memory(found, one) for one in seq)
+        if expected.ndim > 1:
+            found, mask = seq.to_padded(truncate=truncate, return_mask=True, **more)
+            assert same_or_nan(found, expected)
+            assert same(mask, expected_mask)
+        name = "string" if expected.dtype == object else expected.dtype.name
+        out = np.full(expected.shape, filled(name, 1)[0], expected.dtype)
+        assert seq.to_padded(truncate=truncate, out=out, **more) is out
+        assert same_or_nan(out, expected)
 
 
 def same_or_nan(found, expected):
@@ -188,11 +182,8 @@ def test_truncate_alone_cuts_nothing():
 def test_longer_than_shape_names_the_element(shape):
     seq = ragged("int32", [2, 3 if shape else 0, 5, 4])
     seq[0] = np.zeros(0, "int32")
-    before = seq.copy()
-    with pytest.raises(ValueError, match=r"\b2\b"):
+    with unedited(seq), pytest.raises(ValueError, match=r"\b2\b"):
         seq.to_padded(shape=shape)
-    seq._check()
-    assert seq == before
 
 
 def test_longer_than_shape_in_another_axis():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import LAYOUTS, NAMES, dtype_of, filled, laid_out, same
+from support.strategies import LAYOUTS, NAMES, dtype_of, filled, laid_out, same, unedited
 
 from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
 
@@ -102,20 +102,11 @@ def test_of_no_elements(name):
 
 
 def test_values_of_unfitting_shapes():
-    for shapes in (
-        [(2,), ()],
-        [(), (2,)],
-        [(2, 3), (2, 4)],
-        [(2,), (2, 1)],
-        [(0, 3), (0, 4)],
-        [(1, 2), (2,)],
-    ):
+    pairs = [((2,), ()), ((), (2,)), ((2, 3), (2, 4)), ((2,), (2, 1)), ((0, 3), (0, 4)), ((1, 2), (2,))]
+    for shapes in pairs:
         seq = TensorSequence([filled("int32", shape) for shape in shapes])
-        before = seq.copy()
-        with pytest.raises(ValueError, match=r"shape|rank|axis|axes|differ"):
+        with unedited(seq), pytest.raises(ValueError, match="element 1 has shape"):
             seq.values()
-        seq._check()
-        assert seq == before
 
 
 # --- lengths and offsets ---

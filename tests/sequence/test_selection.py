@@ -4,7 +4,7 @@ import array
 
 import numpy as np
 import pytest
-from support.strategies import assert_holds, same
+from support.strategies import assert_holds, same, unedited
 
 from seqcore import TensorSequence, split_to_sequence
 
@@ -50,20 +50,6 @@ def mixed():
 kinds = pytest.mark.parametrize("make", [whole, rows, columns, numbers, mixed])
 
 
-class Unchanged:
-    """Checks that a sequence is as it was when the block began."""
-
-    def __init__(self, seq):
-        self.seq, self.before = seq, seq.copy()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        self.seq._check()
-        assert self.seq == self.before
-
-
 # --- what selects ---
 
 
@@ -94,7 +80,7 @@ def test_an_array_of_rank_0_is_a_position():
 )
 def test_other_holders_of_integers_select_or_are_refused(where):
     seq, model = whole()
-    with Unchanged(seq):
+    with unedited(seq):
         try:
             found = seq[where]
         except TypeError:
@@ -111,8 +97,8 @@ def test_pytorch_tensors():
     assert_holds(seq[torch.tensor([True, False, False, True, False])], [model[0], model[3]])
     assert_holds(seq[torch.arange(5)], model)
     assert same(seq[torch.tensor(2)], model[2])
-    with Unchanged(seq):
-        for wrong in (torch.tensor([1.0]), torch.tensor([[1]]), torch.tensor([])):
+    with unedited(seq):
+        for wrong in (torch.tensor([1.0]), torch.tensor(1.0), torch.tensor([[1]]), torch.tensor([])):
             with pytest.raises(TypeError):
                 seq[wrong]
         with pytest.raises(IndexError, match="7"):

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from support.strategies import assert_holds
-from test_selection import NEW, Unchanged, kinds, mixed, whole
+from support.strategies import assert_holds, unedited
+from test_selection import NEW, kinds, mixed, whole
 
 NO_SELECTIONS = {
     "float array": np.array([1.0]),
@@ -41,17 +41,17 @@ NO_SELECTIONS = {
 }
 
 
+def refused(seq, where, count, error, match=None):
+    """No use of the selection is taken, and the sequence stays as it was."""
+    uses = (lambda: seq[where], lambda: seq.__setitem__(where, [NEW] * count), lambda: seq.__delitem__(where))
+    for use in uses:
+        with unedited(seq), pytest.raises(error, match=match):
+            use()
+
+
 @pytest.mark.parametrize("name", NO_SELECTIONS)
 def test_what_is_no_selection_is_a_type_error(name):
-    wrong = NO_SELECTIONS[name]
-    seq, _ = mixed()
-    with Unchanged(seq):
-        with pytest.raises(TypeError):
-            seq[wrong]
-        with pytest.raises(TypeError):
-            seq[wrong] = [NEW, NEW]
-        with pytest.raises(TypeError):
-            del seq[wrong]
+    refused(mixed()[0], NO_SELECTIONS[name], 2, TypeError)
 
 
 def test_an_index_that_fails_or_is_an_object():
@@ -64,7 +64,7 @@ def test_an_index_that_fails_or_is_an_object():
             raise KeyError("mine")
 
     seq, model = whole()
-    with Unchanged(seq):
+    with unedited(seq):
         with contextlib.suppress(TypeError):
             assert_holds(seq[[0, Index()]], [model[0], model[3]])
         with pytest.raises((KeyError, TypeError)):
@@ -82,13 +82,7 @@ def test_an_index_outside_is_named_with_the_range(make, index, form):
         form
     ]
     name = rf"(?s)(?<!\d){re.escape(str(index))}\b.*-5\b.*\b4\b"
-    with Unchanged(seq):
-        with pytest.raises(IndexError, match=name):
-            seq[where]
-        with pytest.raises(IndexError, match=name):
-            seq[where] = [NEW] * len(where)
-        with pytest.raises(IndexError, match=name):
-            del seq[where]
+    refused(seq, where, len(where), IndexError, name)
 
 
 @pytest.mark.parametrize("index", [2**63, 2**64 - 1, 2**64, 2**70, -(2**63) - 1, -(2**200)])
@@ -98,10 +92,4 @@ def test_huge_indices_are_outside(index):
     if 0 < index < 2**64:
         forms += [np.array([index], np.uint64), [np.uint64(index)], [np.uint64(index), np.int64(-1)]]
     for where in forms:
-        with Unchanged(seq):
-            with pytest.raises(IndexError):
-                seq[where]
-            with pytest.raises(IndexError):
-                seq[where] = [NEW] * len(where)
-            with pytest.raises(IndexError):
-                del seq[where]
+        refused(seq, where, len(where), IndexError)

@@ -173,6 +173,3 @@ def test_comparison_with_anything_else_is_not_implemented():
             return "asked"
 
     assert (seq == Anything()) == "asked"
-
-
-# --- finding ---

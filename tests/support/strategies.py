@@ -1,5 +1,6 @@
 """What the tests draw from: element types, shapes, and arrays of every layout NumPy has."""
 
+import contextlib
 import itertools
 
 import ml_dtypes
@@ -104,6 +105,15 @@ def assert_holds(seq, arrays):
         assert type(element) is np.ndarray
         assert not element.flags.writeable
         assert same(element, array), (element, array)
+
+
+@contextlib.contextmanager
+def unedited(seq):
+    """Check that a sequence is as it was when the block began."""
+    before = seq.copy()
+    yield
+    seq._check()
+    assert seq == before
 
 
 names = st.sampled_from(NAMES)
