@@ -343,18 +343,20 @@ def test_memory_that_is_gone_is_a_value_error():
 
 def test_buffers_are_shared_and_can_neither_move_nor_close():
     row, text, room = array.array("h", [1, 2]), bytearray(b"ab"), mmap.mmap(-1, 2)
-    floats = (ctypes.c_float * 2)()
-    numbers = [TensorSequence([one]) for one in (row, text, room, floats)]
-    row[0], text[0], room[0], floats[0] = 9, 9, 9, 9
-    assert [seq[0][0] for seq in numbers] == [9] * 4
-    for change in (lambda: row.extend(row), lambda: text.extend(bytes(999)), room.close):
+    floats, wrapped = (ctypes.c_float * 2)(), bytearray(b"ab")
+    buffers = (row, text, room, floats, np.frombuffer(wrapped, np.uint8))
+    numbers = [TensorSequence([one]) for one in buffers]
+    del buffers
+    row[0], text[0], room[0], floats[0], wrapped[0] = 9, 9, 9, 9, 9
+    assert [seq[0][0] for seq in numbers] == [9] * 5
+    longer = [lambda one=one: one.extend(bytes(999)) for one in (text, wrapped)]
+    for change in (lambda: row.extend(row), *longer, room.close):
         with pytest.raises(BufferError):
             change()
     for seq in numbers:
         seq.clear()
-    row.extend(row)
-    text.extend(bytes(999))
-    room.close()
+    for change in (lambda: row.extend(row), *longer, room.close):
+        change()
 
 
 def test_a_released_view_leaves_its_memory_to_the_sequence():
