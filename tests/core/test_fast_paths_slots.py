@@ -28,18 +28,28 @@ def test_extending_grows_once():
     assert done(lambda: seq.extend(rows(1))) == {}
 
 
+def given_back(n, remove):
+    """The bytes that a sequence of n slots gives back."""
+    tracemalloc.start()
+    try:
+        seq = slots(n)
+        before = tracemalloc.get_traced_memory()[0]
+        remove(seq)
+        after = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    seq._check()
+    return before - after
+
+
 @pytest.mark.thread_unsafe
 @pytest.mark.parametrize("position", [0, -1])
 def test_pops_give_memory_back(position):
-    tracemalloc.start()
-    try:
-        seq = slots(10_000)
-        before = tracemalloc.get_traced_memory()[0]
+    def pop(seq):
         for _ in range(9990):
             seq.pop(position)
-        assert before - tracemalloc.get_traced_memory()[0] > 6000 * 16  # Python 3.14 keeps some numbers
-    finally:
-        tracemalloc.stop()
+
+    assert given_back(10_000, pop) > 6000 * 16  # Python 3.14 keeps some numbers
 
 
 @pytest.mark.thread_unsafe
@@ -57,15 +67,7 @@ def test_pops_give_memory_back(position):
     ],
 )
 def test_what_removes_most_gives_memory_back(remove, shrinks):
-    tracemalloc.start()
-    try:
-        seq = slots(1000)
-        before = tracemalloc.get_traced_memory()[0]
-        remove(seq)
-        assert (before - tracemalloc.get_traced_memory()[0] > 500 * 16) == shrinks
-    finally:
-        tracemalloc.stop()
-    seq._check()
+    assert (given_back(1000, remove) > 500 * 16) == shrinks
 
 
 def test_remove_edits_in_place():

@@ -90,6 +90,9 @@ def test_nan_and_zeros(dtype):
 def test_bools_of_other_bytes():
     check(np.array([1, 2, 0], np.uint8).view(bool), np.array([255, 1, 0], np.uint8).view(bool))
     check(np.array([1, 2, 0], np.uint8).view(bool), np.array([255, 1, 3], np.uint8).view(bool))
+    odd, plain = np.array([0, 1, 2, 255], np.uint8).view(bool), np.array([False, True, True, True])
+    assert TensorSequence([odd]) == TensorSequence([plain])
+    assert TensorSequence([odd[::2]]) == TensorSequence([plain[::2]])
 
 
 def test_strings_of_other_kinds():
