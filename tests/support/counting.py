@@ -23,9 +23,5 @@ def slots(n=6, width=4):
     return rows(n, width)[np.arange(n)]
 
 
-def pairs():
-    return sq.split_to_sequence(np.arange(24).reshape(12, 2), 2)
-
-
 def tensor(value=0):
     return np.full((1, 4), value)
