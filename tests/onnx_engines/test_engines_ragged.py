@@ -144,3 +144,35 @@ def test_what_stays_as_it_was():
     }"""
     assert InferenceSession(model(text))._engines.compiled.tier("tensors") is not None
     assert InferenceSession(model(text), max_workers=2)._engines.compiled.tier("tensors") is None
+
+
+def test_rows_that_share_a_form_with_others():
+    """Rows of 3 go on as numbers and extents, where a branch returns rows of 4 in their place."""
+    chain = " ".join(f"f{k + 1} = Neg (f{k})" for k in range(20))
+    loop = f"""Loop ({{n}}, yes, none) <body = b{{n}} (int64 i, bool go, seq(float[D]) s)
+                                            => (bool on, seq(float[D]) t) {{{{
+            on = Identity (go)
+            f0 = Gather ({{x}}, i)
+            {chain}
+            t = SequenceInsert (s, f20, p)
+        }}}}>"""
+    text = f"""
+    g (float[N, 3] x, float[M, 4] y, int64 n, int64 m, bool c, int64 p)
+        => (seq(float[3]) rows, seq(float[D]) all)
+    <bool yes = {{1}}> {{
+        none = SequenceEmpty ()
+        rows = {loop.format(n="n", x="x")}
+        others = {loop.format(n="m", x="y")}
+        all = If (c) <then_branch = d () => (seq(float[D]) u) {{ u = Identity (rows) }},
+                      else_branch = e () => (seq(float[D]) v) {{ v = Identity (others) }}>
+    }}"""
+    used, given = Used(text), model(text)
+    y = np.ones((2, 4), np.float32)
+    for n in (400, 0, 1, 400):
+        x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+        for c in (True, False):
+            feed = {"x": x, "y": y, "n": i64(n), "m": i64(2), "c": np.array(c), "p": i64(0)}
+            for one, other in zip(used.run(**feed), by_reference(given, feed), strict=True):
+                assert len(one) == len(other)
+                assert all(map(np.array_equal, one, other))
+    assert ran(used.engines)["tensors"] == (4, 0)
