@@ -1,4 +1,4 @@
-"""Few iterations one by one: where all at once take some preparation, and a loop stays for what is too much.
+"""Few iterations one by one: where all at once take some preparation, and the loop stays for many numbers.
 
 lengths, sums, …                                   If (n > 3) {lengths, sums, …
 If (fits) {all at once} else {loop}     ──▶            If (fits) {all at once} else {loop}}
