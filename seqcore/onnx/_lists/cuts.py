@@ -60,17 +60,23 @@ def from_front(nodes: Nodes, position: Position, count: str) -> str:
 
 
 def place_of(nodes: Nodes, position: Position, count: str, is_gap: bool) -> str:
-    """Return a position counted from the front, of nodes that fail where it is out of range.
+    """Return a position counted from the front, in shape [1], of nodes that fail where it is out of range.
 
-    If `is_gap`, it is a position between elements: there is one more of these.
+    The count of elements is a scalar. If `is_gap`, it is a position between elements: there is one more of
+    these.
     """
-    at = from_front(nodes, position, count)
-    beyond = nodes.op("Less", count, at)
-    if not is_gap:
-        beyond = nodes.op("Not", nodes.op("Less", at, count))
-    if not position.is_from_front:
-        beyond = nodes.op("Or", nodes.op("Less", at, nodes.constant([0])), beyond)
-    return nodes.op("Add", at, nodes.fail_if(beyond))
+    if not nodes.builder.has_checks:
+        return from_front(nodes, position, nodes.unsqueeze(count, 0))
+    at = nodes.position(position, 1)
+    if is_gap:
+        count = nodes.op("Add", count, nodes.constant(1))
+        if not position.is_from_front:
+            # Of the gaps, the last is none from the back.
+            at = nodes.op("Cast", at, to=TensorProto.INT64)
+            is_back = nodes.op("Cast", nodes.op("Less", at, nodes.constant([0])), to=TensorProto.INT64)
+            at = nodes.op("Sub", at, is_back)
+    places = nodes.op("Range", nodes.constant(0), count, nodes.constant(1))
+    return nodes.op("Gather", places, at, axis=0)
 
 
 def make_empty(nodes: Nodes, element_type: int, shape: Sequence[int], out: str = "") -> str:

@@ -125,7 +125,7 @@ class Packed(Representation):
             for name, old, new in zip(self.parts, source.parts, row, strict=True):
                 nodes.op("Concat", new, old, axis=0, out=name)
             return
-        at = place_of(nodes, position, source.count_of(nodes), is_gap=True)
+        at = place_of(nodes, position, source.length(nodes, ""), is_gap=True)
         places = source.starts_at(nodes, [at])
         for name, old, new, (start,) in zip(self.parts, source.parts, row, places, strict=True):
             before, behind = head(nodes, old, start), tail(nodes, old, start)
@@ -134,7 +134,7 @@ class Packed(Representation):
     def assign(self, nodes: Nodes, source: Packed, element: str, position: Position) -> None:
         """Make the list with another element at a position, which is looked at."""
         row = self._row(nodes, element)
-        at = place_of(nodes, position, source.count_of(nodes), is_gap=False)
+        at = place_of(nodes, position, source.length(nodes, ""), is_gap=False)
         places = source.starts_at(nodes, [at, nodes.op("Add", at, nodes.constant([1]))])
         for name, old, new, (start, end) in zip(self.parts, source.parts, row, places, strict=True):
             before, behind = head(nodes, old, start), tail(nodes, old, end)
@@ -142,30 +142,36 @@ class Packed(Representation):
 
     def erase(self, nodes: Nodes, source: Packed, position: Position | None) -> None:
         """Make the list without its last element, or without the one at a position, which is looked at."""
-        n = source.count_of(nodes)
-        one = nodes.constant([1])
-        if position is None or position.value in (0, -1):
-            zero = nodes.fail_if(nodes.op("Less", n, one))
-            if position is not None and position.value == 0:
-                ends = source.starts_at(nodes, [nodes.op("Add", one, zero)])
-                for name, old, (end,) in zip(self.parts, source.parts, ends, strict=True):
-                    tail(nodes, old, end, out=name)
-                return
-            starts = source.starts_at(nodes, [nodes.op("Add", nodes.op("Sub", n, one), zero)])
+        if position is not None and position.value == 0:
+            ends = source.starts_at(nodes, [source.at_end(nodes, 1)])
+            for name, old, (end,) in zip(self.parts, source.parts, ends, strict=True):
+                tail(nodes, old, end, out=name)
+            return
+        if position is None or position.value == -1:
+            starts = source.starts_at(nodes, [source.at_end(nodes, -1)])
             for name, old, (start,) in zip(self.parts, source.parts, starts, strict=True):
                 head(nodes, old, start, out=name)
             return
-        at = place_of(nodes, position, n, is_gap=False)
-        places = source.starts_at(nodes, [at, nodes.op("Add", at, one)])
+        at = place_of(nodes, position, source.length(nodes, ""), is_gap=False)
+        places = source.starts_at(nodes, [at, nodes.op("Add", at, nodes.constant([1]))])
         for name, old, (start, end) in zip(self.parts, source.parts, places, strict=True):
             nodes.op("Concat", head(nodes, old, start), tail(nodes, old, end), axis=0, out=name)
+
+    def at_end(self, nodes: Nodes, place: int) -> str:
+        """Return a place beside the first or the last element, of nodes that fail where there is none."""
+        return (
+            nodes.constant([place]) if self.is_filled else nodes.unless_empty(self.length(nodes, ""), place)
+        )
 
     def split(self, nodes: Nodes, pieces: Pieces) -> None:
         """Make the list of the pieces of a tensor."""
         raise NotImplementedError
 
     def starts_at(self, nodes: Nodes, places: list[str]) -> list[list[str]]:
-        """Return for each part where in it elements start that stand at some places, of shape [1]."""
+        """Return for each part where in it elements start that stand at some places, of shape [1].
+
+        A place may be -1, that of the last.
+        """
         raise NotImplementedError
 
     def _row(self, nodes: Nodes, element: str) -> list[str]:

@@ -126,7 +126,7 @@ def lower_prepared(
     whole_maps = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, whole_maps, packs, has_checks=target != "portable")
+        trial = _Trial(known, whole_maps, packs, target)
         trial.run(vectorizes)
         if is_fixed or unroll:
             known, became = unroll_loops(known, trial.loops_left(), unroll)
@@ -216,7 +216,7 @@ class _Trial:
         known: Prepared,
         whole_maps: set[str],
         packs: bool,
-        has_checks: bool,
+        target: str | None,
     ) -> None:
         self._known, self._packs = known, packs
         self.replaced: dict[str, str] = {}
@@ -226,7 +226,7 @@ class _Trial:
         self._settled: set[str] = set()
         self._why_carried: dict[str, str] = {}
         self._model = known.model.copy()
-        self._builder = Builder(self._model, has_checks=has_checks)
+        self._builder = Builder(self._model, target=target)
         # The copy's nodes are others, but its names are the same.
         self._written = write_out_maps(self._model, known, self._builder, whole_maps)
         self.prepared = known.again(self._model, is_same=not self._written)

@@ -24,12 +24,14 @@ _BEFORE_ALL = -(1 << 63)
 class Builder:
     """Nodes to put into a model in normal form: in place of others, or after them.
 
-    Nothing changes until `apply`: those who look at the model meanwhile see it as it was. If `has_checks` is
-    False, nothing is checked at run time, and no memory is saved: for runtimes that run straight models only.
+    Nothing changes until `apply`: those who look at the model meanwhile see it as it was. For the target
+    "portable" nothing is checked at run time, and no memory is saved (`has_checks` is False): such runtimes
+    run straight models only.
     """
 
-    def __init__(self, model: Model, prefix: str = "lowered", has_checks: bool = True) -> None:
-        self.opset, self.has_checks = model.opset, has_checks
+    def __init__(self, model: Model, prefix: str = "lowered", target: str | None = None) -> None:
+        self.opset, self.has_checks = model.opset, target != "portable"
+        self.is_for_openvino = target == "openvino"
         self._prefix = prefix
         self._model = model
         self._taken = model.names()
@@ -296,6 +298,19 @@ class Nodes:
         zero = self.op("Gather", self.constant([0]), count, axis=0)
         self.builder.zeros.add(zero)
         return zero
+
+    def unless_empty(self, count: str, number: int) -> str:
+        """Return a number, in shape [1]; where a count, a scalar, is 0, the model fails.
+
+        A Range whose step is 0 is an error, and of any other count it has this number alone. OpenVINO wants
+        to know beforehand how many it has.
+        """
+        if not self.builder.has_checks:
+            return self.constant([number])
+        if self.builder.is_for_openvino:
+            empty = self.op("Equal", count, self.constant(0))
+            return self.op("Add", self.constant([number]), self.fail_if(empty))
+        return self.op("Range", self.constant(number), self.constant(number + 1), count)
 
     def fail_unless_equal(self, one: str, other: str) -> str:
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))

@@ -71,7 +71,7 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
 def _only_for(graph: Graph, choice: Node, prepared: Prepared) -> list[Node]:
     """Return the nodes of a graph that are there for a choice and its first branch alone, in order.
 
-    Without those that fail instead of the loop, as `Nodes.require_zero` makes them.
+    Without those that fail instead of the loop: see `_checks`.
     """
     at = graph.nodes.index(choice)
     needed = {*graph.outputs, *choice.graphs["else_branch"].free_names()}
@@ -79,12 +79,19 @@ def _only_for(graph: Graph, choice: Node, prepared: Prepared) -> list[Node]:
         needed.update(reads_of(node))
     found = []
     for node in reversed(graph.nodes[:at]):
-        table = prepared.constant(node.inputs[0]) if node.is_op("Gather") else None
-        if needed.isdisjoint(node.outputs) and (table is None or table.size != 1):
+        if needed.isdisjoint(node.outputs) and not _checks(node, prepared):
             found.append(node)
         else:
             needed.update(reads_of(node))
     return found[::-1]
+
+
+def _checks(node: Node, prepared: Prepared) -> bool:
+    """Return whether a node is there to fail, as `Nodes.require_zero` and `Nodes.unless_empty` make them."""
+    if node.is_op("Range"):
+        return prepared.constant(node.inputs[2]) is None
+    table = prepared.constant(node.inputs[0]) if node.is_op("Gather") else None
+    return table is not None and table.size == 1
 
 
 def _size(graph: Graph) -> int:
