@@ -365,7 +365,7 @@ class Numbers(Packed):
         nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis + 1 :]])
         values, extents = self.parts
         starts = [nodes.constant([axis + k]) for k in (0, 1)]
-        lengths = nodes.squeeze(nodes.slice(extents, *starts, 1), 1)
+        lengths = nodes.op("Gather", extents, nodes.constant(axis), axis=1)
         parts = [sum_of(nodes, lengths)]
         before = behind = None
         if axis:
