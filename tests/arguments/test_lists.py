@@ -274,6 +274,7 @@ def test_many_become_what_each_becomes(given_, copied, by_generator):
 
 
 def saved(tensors, path):
+    pytest.importorskip("pyarrow")
     sq.save(path / "some.arrow", (one for one in tensors))
     return sq.load(path / "some.arrow")
 

@@ -215,6 +215,7 @@ def test_what_a_pair_can_not_hold(tmp_path):
 
 
 def test_tokens_without_their_index(tmp_path):
+    pytest.importorskip("pyarrow", reason="they are taken for a file of Arrow")
     (tmp_path / "m.bin").write_bytes(bytes(range(1, 64)))
     with pytest.raises(ValueError, match=r"m\.idx, which Megatron writes beside it, is missing"):
         sq.load(tmp_path / "m.bin")

@@ -33,9 +33,10 @@ def test_module(name, capsys, tmp_path, monkeypatch):
     runner, lacking = doctest.DocTestRunner(), set()
     module = load(name)
     for test in doctest.DocTestFinder().find(module):
+        source = "".join(one.source for one in test.examples)
         needed = {
-            *(["pyarrow"] if name == "seqcore.files" and test.examples else []),  # imported when it is used
-            *re.findall(r"^(?:import|from) (\w+)", "".join(one.source for one in test.examples), re.M),
+            *(["pyarrow"] if "sq.save(" in source else []),  # imported when it is used
+            *re.findall(r"^(?:import|from) (\w+)", source, re.M),
         }
         missing = {one for one in needed if importlib.util.find_spec(one) is None}
         lacking |= missing

@@ -20,6 +20,7 @@ def test_limits_of_their_own_have_reasons():
 
 @pytest.mark.slow
 def test_each_way_runs_over_ten_elements():
+    pytest.importorskip("pyarrow", reason="files and Arrow's types are among the calls")
     for cell in matrix.cells(r"\| 10 \|.*\| (5|10)$"):
         for name, side in matrix.sides_of(cell).items():
             try:
