@@ -1,8 +1,10 @@
 """Few iterations one by one: where all at once take some preparation, and the loop stays for many numbers.
 
-lengths, sums, …                                   If (n > 3) {lengths, sums, …
-If (fits) {all at once} else {loop}     ──▶            If (fits) {all at once} else {loop}}
-                                                   else {loop}
+    lengths, sums, …                                   If (n > 3) {lengths, sums, …
+    If (fits) {all at once} else {loop}     ──▶            If (fits) {all at once} else {loop}}
+                                                       else {loop}
+
+How many are few, the numbers of nodes say.
 """
 
 from __future__ import annotations
