@@ -1,5 +1,6 @@
 """Where `load` finds files: folders, patterns, addresses, and Arrow's stream format."""
 
+import contextlib
 import io
 import os
 import pickle
@@ -76,8 +77,9 @@ def test_folders_that_may_not_be_read(rights):
         folder.chmod(rights)
         os.seteuid(65534)
         try:
-            with pytest.raises(PermissionError):
+            with contextlib.suppress(PermissionError):
                 os.listdir(folder)
+                pytest.skip("an emulated root may read all")
             for path in (folder, folder / "*.arrow", folder / "[ab]" / "*.arrow", folder / "**/*.arrow"):
                 with pytest.raises(PermissionError, match=re.escape(str(folder))):
                     sq.load(path)
