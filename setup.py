@@ -43,7 +43,7 @@ LINK = ["-Wl,-s"] if sys.platform == "linux" and "-g0" in SYMBOLS and "CFLAGS" n
 
 # Python's own -O3 pays only for loops over numbers. Smaller code builds in less time, and is as fast.
 OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS}
-OPTIMIZE |= {name: [*SYMBOLS, "-Os"] for name in ("arrow", "embedding", "maps", "padding", "pickling")}
+OPTIMIZE |= {name: [*SYMBOLS, "-Os"] for name in ("arrow", "embedding", "maps", "pickling")}
 
 
 def flags_of(name):
