@@ -39,7 +39,8 @@ if sys.platform == "win32" or "-g" in os.environ.get("CFLAGS", "").split():
     SYMBOLS = []
 else:
     SYMBOLS = ["-g" if DEBUG else "-g0"]
-LINK = ["-Wl,-s"] if sys.platform == "linux" and "-g0" in SYMBOLS and "CFLAGS" not in os.environ else []
+IS_STRIPPED = sys.platform == "linux" and "-g0" in SYMBOLS and "CFLAGS" not in os.environ
+LINK = ["-Wl,-s,--build-id=none"] if IS_STRIPPED else []
 
 # Python's own -O3 pays only for loops over numbers. Smaller code builds in less time, and is as fast.
 OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS}
