@@ -287,7 +287,7 @@ def _lower(
     made = lowered.prepared
     is_changed = made is not prepared
     if is_changed and how.get("target") is None:
-        keep_few_iterations(made)
+        keep_few_iterations(made, {note.loop for note in lowered.loops if note.otherwise == "loop"})
         made = made.again(made.model)
     if is_changed and how.get("target") != "openvino" and (why := _why_refused(made, prepared)):
         notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in lowered.notes]

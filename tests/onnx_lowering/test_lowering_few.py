@@ -79,3 +79,31 @@ def test_a_choice_by_size_alone_is_quick(name):
 
 def test_other_targets():
     assert few_of(lower(sentences(1), target="openvino")) == 0
+
+
+@pytest.mark.parametrize("rate", [1, 0])
+def test_a_choice_of_the_model_stays(rate):
+    """Its branches don't do the same, whatever the number of iterations."""
+    powers = " ".join(f"v{k + 1} = Mul(v{k}, rate)" for k in range(10))
+    model = parse(f"""g (float v0, float rate, float[N] x, int64 n) => (float y, seq(float) l)
+    <bool yes = {{1}}, float zero = {{0}}> {{
+        none = SequenceEmpty()
+        l = Loop(n, yes, none) <body = b (int64 i, bool g, seq(float) s) => (bool g2, seq(float) s2) {{
+            g2 = Identity(g)
+            e = Gather(x, i)
+            s2 = SequenceInsert(s, e)
+        }}>
+        {powers}
+        c = Greater(v10, zero)
+        y = If(c) <then_branch = d () => (float t) {{ t = Neg(v9) }}, else_branch = e () => (float f) {{
+            f = Loop(n, yes, zero) <body = h (int64 j, bool go, float sum) => (bool on, float sum2) {{
+                on = Identity(go)
+                half = Exp(sum)
+                sum2 = Add(half, half)
+            }}>
+        }}>
+    }}""")
+    one, other = session(model), session(lower(model))
+    for n in (0, 1, 3, 9):
+        feed = {"v0": np.float32(3), "rate": np.float32(rate), "x": np.ones(9, np.float32), "n": np.array(n)}
+        assert_same(outcome(one, feed), outcome(other, feed))

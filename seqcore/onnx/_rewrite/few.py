@@ -9,7 +9,7 @@ How many are few, the numbers of nodes say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from seqcore.onnx._model.graph import Graph, Node, reads_of, rename
 from seqcore.onnx._model.loop_parts import parts_of
@@ -18,15 +18,16 @@ from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._thresholds import LEAST_PREPARED, LOOP_TAKES, MOST_AROUND, MOST_ONE_BY_ONE
 
 
-def keep_few_iterations(prepared: Prepared) -> None:
+def keep_few_iterations(prepared: Prepared, names: Set[str]) -> None:
     """Have loops with few iterations run as they were, wherever that takes fewer nodes than the choice.
 
-    The model is changed in place.
+    The model is changed in place. `names` are those of the loops that stay beside all iterations at once:
+    the branches of another If don't do the same.
     """
     builder = Builder(prepared.model)
     for graph in list(prepared.model.graph.all_graphs()):
         for node in graph.nodes[:]:
-            if node.is_op("If") and (loop := _loop_of(node, prepared)) is not None:
+            if node.is_op("If") and (loop := _loop_of(node, prepared)) and loop.name in names:
                 _keep(graph, node, loop, prepared, builder)
 
 
