@@ -332,17 +332,9 @@ def write_cases(folder, pattern, ways):
 def cases_of(one, folder, ways):
     """Return the cases of a model, after their files are written."""
     import onnx
-    from support.models.ragged_io import packed
+    from support.models.ragged_io import as_tensors
 
-    from seqcore import TensorSequence
     from seqcore.onnx import InferenceSession, lower
-
-    def as_tensors(values, names):
-        made = {}
-        for key, value in values.items():
-            is_list = isinstance(value, list | TensorSequence)
-            made |= packed(key, list(value), names, (), np.float32) if is_list else {key: np.asarray(value)}
-        return made
 
     def write(file, message):
         (folder / file).write_bytes(message.SerializeToString())
