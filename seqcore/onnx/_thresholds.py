@@ -66,6 +66,8 @@ MOST_WRITTEN_OUT, MOST_NODES_WRITTEN_OUT = 4, 64
 
 # Each insert of an iteration is an output of the loop, 1 µs an iteration.
 MOST_ADDITIONS = 32
+# A tensor has fewer rows than this, and a list so few elements that so many rows of each don't overflow.
+MOST_ROWS = 1 << 40
 # Each element that is read from an end is a state of the loop; farther ones are rare.
 FARTHEST = 16
 # A Split makes so many pieces in the time of a few Gathers, though not all may be read.

@@ -23,6 +23,7 @@ from seqcore.onnx._model.types import SEQUENCE, TENSOR, from_type_proto, to_type
 from seqcore.onnx._model.weights import without_fields, without_weights
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._rewrite.few import keep_few_iterations
+from seqcore.onnx._rewrite.prune import move_into_branches
 from seqcore.onnx._runtimes.sessions import refusal_of
 
 __all__ = ["Note", "lower", "lower_with_report"]
@@ -287,7 +288,11 @@ def _lower(
     made = lowered.prepared
     is_changed = made is not prepared
     if is_changed and how.get("target") is None:
-        keep_few_iterations(made, {note.loop for note in lowered.loops if note.otherwise == "loop"})
+        keep_few_iterations(
+            made, {note.loop for note in lowered.loops if note.otherwise == "loop" or note.is_padded}
+        )
+        made = made.again(made.model)
+        move_into_branches(made)
         made = made.again(made.model)
     if is_changed and how.get("target") != "openvino" and (why := _why_refused(made, prepared)):
         notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in lowered.notes]

@@ -22,14 +22,14 @@ EXPANDED = (
 )
 
 
-def head(nodes: Nodes, tensor: str, end: str, out: str = "") -> str:
-    """Return what lies before a place of axis 0, of shape [1]."""
-    return nodes.slice(tensor, nodes.constant([0]), end, 0, out=out)
+def head(nodes: Nodes, tensor: str, end: str, out: str = "", axis: int = 0) -> str:
+    """Return what lies before a place of an axis, of shape [1]."""
+    return nodes.slice(tensor, nodes.constant([0]), end, axis, out=out)
 
 
-def tail(nodes: Nodes, tensor: str, start: str, out: str = "") -> str:
-    """Return what lies from a place of axis 0 on."""
-    return nodes.slice(tensor, start, nodes.constant([AFTER_ALL]), 0, out=out)
+def tail(nodes: Nodes, tensor: str, start: str, out: str = "", axis: int = 0) -> str:
+    """Return what lies from a place of an axis on."""
+    return nodes.slice(tensor, start, nodes.constant([AFTER_ALL]), axis, out=out)
 
 
 def cut_out(nodes: Nodes, shape: str, axis: int, rank: int) -> tuple[list[str], list[str]]:

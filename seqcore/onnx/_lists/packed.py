@@ -2,6 +2,7 @@
 
 list [a, b, c]                           goes on as
 elements of one known shape (4, 2)       Rows      one tensor (3, 4, 2)
+elements (?, 2), joined along axis 0     Joined    joined (|a| + |b| + |c|, 2), and lengths (3,)
 elements of one rank 2                   Numbers   values (|a| + |b| + |c|), all numbers one behind the other
                                                    extents (3, 2), the shape of each
 the same, joined along axis 1            Turned    the same of their transposes, for which that is axis 0
@@ -12,7 +13,7 @@ one shape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from onnx import TensorProto, helper
 
@@ -37,19 +38,45 @@ from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
 
 def pack_as(
-    name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder, axis: int = 0
+    name: str,
+    element_type: int,
+    shape: tuple,
+    prepared: Prepared,
+    builder: Builder,
+    joins: Set[int | None],
+    cuts: Set[int | None],
 ) -> Packed:
     """Return as what a list goes on, whose elements have in common what is known of their shape.
 
-    `axis` is the only one along which it is joined, 0 if there are several.
+    `joins` are the axes along which it is joined, and `cuts` those along which it is made of a tensor, or
+    goes out of the model: None where it is along another one than those of its elements.
     """
     if shape == NEVER:
         return Nothing(name, element_type, (), prepared, builder)
     if are_rows(shape):
         return Rows(name, element_type, shape, prepared, builder)
-    if axis:
+    unknown = [k for k, length in enumerate(shape) if length is None]
+    if len(unknown) == 1 and joins | cuts <= {*unknown}:
+        return Joined(name, element_type, shape, prepared, builder, unknown[0])
+    if not cuts and len(joins) == 1 and (axis := max(joins, key=bool)):
         return Turned(name, element_type, shape, builder, axis)
     return Numbers(name, element_type, shape, builder)
+
+
+def _is_filled(name: str, prepared: Prepared) -> bool:
+    """Return whether a list has an element for sure: it gets one, or is handed on from such lists alone."""
+    found, todo = {name}, [name]
+    while todo:
+        one = todo.pop()
+        maker = prepared.producer(one)
+        if bool(prepared.type(one).count) or (maker is not None and maker.is_op("SequenceInsert")):
+            continue
+        origins = prepared.origins.get(one, ())
+        if not origins or not (maker is None or maker.is_op("Loop", "If", "Identity")):
+            return False
+        todo += [other for other in origins if other not in found]
+        found.update(origins)
+    return True
 
 
 def are_rows(shape: Shape) -> bool:
@@ -66,16 +93,18 @@ class Packed(Representation):
         The names of the tensors.
     part_types : list of (int, list)
         Their element types and shapes.
+    part_axes : list of int
+        The axes on which elements stand one behind the other in them.
     """
 
     is_filled = False
     parts: list[str]
     part_types: list[tuple[int, list[int | None]]]
+    part_axes: Sequence[int] = (0, 0)
 
     def plan(self, name, prepared, read):
         maker, place = prepared.producers.get(name, (None, None))
-        is_insert = maker is not None and maker.is_op("SequenceInsert")
-        self.is_filled = is_insert or bool(prepared.type(name).count)
+        self.is_filled = _is_filled(name, prepared)
         if maker is None:
             place = next((graph for graph in prepared.model.graph.all_graphs() if name in graph.inputs), None)
         reads = [(node, graph) for node, graph in prepared.readers[name] if node and node.is_op("SequenceAt")]
@@ -107,8 +136,8 @@ class Packed(Representation):
 
     def construct(self, nodes: Nodes, elements: Sequence[str]) -> None:
         rows = zip(*(self._row(nodes, name) for name in elements), strict=True)
-        for name, row in zip(self.parts, rows, strict=True):
-            nodes.op("Concat", *row, axis=0, out=name)
+        for name, row, axis in zip(self.parts, rows, self.part_axes, strict=False):
+            nodes.op("Concat", *row, axis=axis, out=name)
 
     def pass_on(self, nodes: Nodes, source: Packed) -> None:
         for name, other in zip(self.parts, source.parts, strict=True):
@@ -117,45 +146,43 @@ class Packed(Representation):
     def insert(self, nodes: Nodes, source: Packed, element: str, position: Position | None) -> None:
         """Make the list with an element more: at its end, or at a position, which is looked at."""
         row = self._row(nodes, element)
-        if position is None:
-            for name, old, new in zip(self.parts, source.parts, row, strict=True):
-                nodes.op("Concat", old, new, axis=0, out=name)
-            return
-        if position.value == 0:
-            for name, old, new in zip(self.parts, source.parts, row, strict=True):
-                nodes.op("Concat", new, old, axis=0, out=name)
+        if position is None or position.value == 0:
+            for name, axis, *both in zip(self.parts, self.part_axes, source.parts, row, strict=False):
+                nodes.op("Concat", *(both if position is None else both[::-1]), axis=axis, out=name)
             return
         at = place_of(nodes, position, source.length(nodes, ""), is_gap=True)
-        places = source.starts_at(nodes, [at])
-        for name, old, new, (start,) in zip(self.parts, source.parts, row, places, strict=True):
-            before, behind = head(nodes, old, start), tail(nodes, old, start)
-            nodes.op("Concat", before, new, behind, axis=0, out=name)
+        self._put(nodes, source, source.starts_at(nodes, [at]), row)
 
     def assign(self, nodes: Nodes, source: Packed, element: str, position: Position) -> None:
         """Make the list with another element at a position, which is looked at."""
         row = self._row(nodes, element)
-        at = place_of(nodes, position, source.length(nodes, ""), is_gap=False)
-        places = source.starts_at(nodes, [at, nodes.op("Add", at, nodes.constant([1]))])
-        for name, old, new, (start, end) in zip(self.parts, source.parts, row, places, strict=True):
-            before, behind = head(nodes, old, start), tail(nodes, old, end)
-            nodes.op("Concat", before, new, behind, axis=0, out=name)
+        self._put(nodes, source, source.starts_at(nodes, self._around(nodes, source, position)), row)
 
     def erase(self, nodes: Nodes, source: Packed, position: Position | None) -> None:
         """Make the list without its last element, or without the one at a position, which is looked at."""
         if position is not None and position.value == 0:
             ends = source.starts_at(nodes, [source.at_end(nodes, 1)])
-            for name, old, (end,) in zip(self.parts, source.parts, ends, strict=True):
-                tail(nodes, old, end, out=name)
+            for name, old, (end,), axis in zip(self.parts, source.parts, ends, self.part_axes, strict=False):
+                tail(nodes, old, end, name, axis)
             return
         if position is None or position.value == -1:
             starts = source.starts_at(nodes, [source.at_end(nodes, -1)])
-            for name, old, (start,) in zip(self.parts, source.parts, starts, strict=True):
-                head(nodes, old, start, out=name)
+            for name, old, (at,), axis in zip(self.parts, source.parts, starts, self.part_axes, strict=False):
+                head(nodes, old, at, name, axis)
             return
+        self._put(nodes, source, source.starts_at(nodes, self._around(nodes, source, position)), None)
+
+    def _around(self, nodes: Nodes, source: Packed, position: Position) -> list[str]:
+        """Return the place of an element, and the one behind it."""
         at = place_of(nodes, position, source.length(nodes, ""), is_gap=False)
-        places = source.starts_at(nodes, [at, nodes.op("Add", at, nodes.constant([1]))])
-        for name, old, (start, end) in zip(self.parts, source.parts, places, strict=True):
-            nodes.op("Concat", head(nodes, old, start), tail(nodes, old, end), axis=0, out=name)
+        return [at, nodes.op("Add", at, nodes.constant([1]))]
+
+    def _put(self, nodes: Nodes, source: Packed, places: list[list[str]], row: list[str] | None) -> None:
+        """Make the parts of what lies before the first of some places, of a row, and of what lies behind."""
+        for k, (name, old, own) in enumerate(zip(self.parts, source.parts, places, strict=True)):
+            axis = self.part_axes[k]
+            before, behind = head(nodes, old, own[0], axis=axis), tail(nodes, old, own[-1], axis=axis)
+            nodes.op("Concat", before, *(row[k : k + 1] if row else []), behind, axis=axis, out=name)
 
     def at_end(self, nodes: Nodes, place: int) -> str:
         """Return a place beside the first or the last element, of nodes that fail where there is none."""
@@ -244,6 +271,89 @@ class Nothing(Rows):
 
     def join(self, nodes, axis, stacks, out):
         self.at(nodes, None, out)
+
+
+class Joined(Packed):
+    """Elements that differ in length on one axis: a tensor of them joined along it, and their lengths.
+
+    Parameters
+    ----------
+    name : str
+        Of the list.
+    element_type : int
+    shape : tuple of (int, str or None)
+        That of the elements, None on the axis.
+    prepared : Prepared
+    builder : Builder
+    axis : int
+    """
+
+    phrase = "becomes a tensor of its joined elements and one of their lengths, which each edit copies"
+
+    def __init__(
+        self, name: str, element_type: int, shape: tuple, prepared: Prepared, builder: Builder, axis: int
+    ) -> None:
+        self.element_type, self.shape, self.axis, self._prepared = element_type, shape, axis, prepared
+        self.parts = [builder.fresh(f"{name}/joined"), builder.fresh(f"{name}/lengths")]
+        fixed = [length if isinstance(length, int) else None for length in shape]
+        self.part_types = [(element_type, fixed), (TensorProto.INT64, [None])]
+        self.part_axes = [axis, 0]
+        # Where each element starts and ends on the axis, both (n, 1), if that is told beforehand.
+        self._bounds: tuple[str, str] | None = None
+
+    def prepare(self, nodes):
+        if self._are_places_shared:
+            ends = nodes.op("CumSum", self.parts[1], nodes.constant(0))
+            starts = nodes.op("Sub", ends, self.parts[1])
+            self._bounds = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+
+    def make_empty(self, nodes):
+        joined, lengths = self.parts
+        shape = [0 if length is None else length for length in self.shape]
+        zeros(nodes, self.element_type, shape_tensor(nodes, self._prepared, tuple(shape)), joined)
+        make_empty(nodes, TensorProto.INT64, [0], lengths)
+
+    def starts_at(self, nodes, places):
+        return [[sum_of(nodes, head(nodes, self.parts[1], place)) for place in places], places]
+
+    def _row(self, nodes, element):
+        shape = nodes.op("Shape", element)
+        if len(self.shape) > 1:
+            shape = nodes.op("Gather", shape, nodes.constant([self.axis]), axis=0)
+        return [element, shape]
+
+    def at(self, nodes, position, out):
+        nodes.declare(out, self.element_type, self.shape)
+        joined, lengths = self.parts
+        if self._bounds is not None:
+            at = nodes.position(position, 0)
+            start, end = (nodes.op("Gather", bounds, at, axis=0) for bounds in self._bounds)
+            return nodes.slice(joined, start, end, self.axis, out=out)
+        length = nodes.op("Gather", lengths, nodes.position(position, 1), axis=0)
+        if position.value == 0:
+            return head(nodes, joined, length, out, self.axis)
+        if position.value == -1:
+            total = nodes.op("Gather", nodes.op("Shape", joined), nodes.constant([self.axis]), axis=0)
+            return tail(nodes, joined, nodes.op("Sub", total, length), out, self.axis)
+        ((start,), _) = self.starts_at(nodes, [from_front(nodes, position, self.count_of(nodes))])
+        return nodes.slice(joined, start, nodes.op("Add", start, length), self.axis, out=out)
+
+    def length(self, nodes, out):
+        return nodes.length(self.parts[1], out=out)
+
+    def join(self, nodes, axis, stacks, out):
+        nodes.declare(out, self.element_type, self.shape)
+        joined, lengths = self.parts
+        if self.is_filled:
+            nodes.op("Identity", joined, out=out)
+            return
+        zero = nodes.unless_empty(nodes.length(lengths), 0)
+        tail(nodes, joined, zero, out, self.axis)
+
+    def split(self, nodes, pieces):
+        tensor, own = pieces.with_lengths(nodes)
+        for name, given in zip(self.parts, (tensor, own), strict=True):
+            nodes.op("Identity", given, out=name)
 
 
 class Numbers(Packed):

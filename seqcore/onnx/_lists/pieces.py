@@ -20,7 +20,7 @@ from seqcore.onnx._model.positions import Position, position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front
 from seqcore.onnx._model.tensors import from_tensor_proto
-from seqcore.onnx._thresholds import MOST_AT_ONCE_PIECES, MOST_NUMBERS
+from seqcore.onnx._thresholds import MOST_AT_ONCE_PIECES, MOST_NUMBERS, MOST_ROWS
 
 # onnxruntime has kernels of Split for these alone.
 _SPLIT_TYPES = (
@@ -147,6 +147,10 @@ class Pieces(Representation):
         """Return all numbers in one axis, one piece behind the other, and the pieces' lengths."""
         raise NotImplementedError
 
+    def with_lengths(self, nodes):
+        """Return the tensor, bound to the checks, and the lengths of the pieces on the axis."""
+        raise NotImplementedError
+
     def piece_shape(self, nodes):
         """Return the shape of each piece, with any length on `kept_axis`."""
         return nodes.op("Shape", self.tensor)
@@ -238,11 +242,14 @@ class UnitPieces(Pieces):
     kept_axis = None
 
     def in_line(self, nodes):
-        self._check(nodes)
-        stacked = self._to_front(nodes, self.tensor, self.axis, self.rank)
-        total = nodes.unsqueeze(nodes.length(self.tensor, self.axis), 0)
-        ones = nodes.op("Expand", nodes.constant([1]), total)
+        tensor, ones = self.with_lengths(nodes)
+        stacked = self._to_front(nodes, tensor, self.axis, self.rank)
         return nodes.op("Reshape", stacked, nodes.constant([-1])), ones
+
+    def with_lengths(self, nodes):
+        self._check(nodes)
+        total = nodes.unsqueeze(nodes.length(self.tensor, self.axis), 0)
+        return self.tensor, nodes.op("Expand", nodes.constant([1]), total)
 
     def piece_shape(self, nodes):
         lengths = nodes.op("Shape", self.tensor)
@@ -256,6 +263,9 @@ class UnitPieces(Pieces):
 class _Cut(Pieces):
     """Pieces that start at several places, with tables of where that is."""
 
+    _lengths = ""  # of all, where they are at hand
+    _zero = ""  # that there is after the checks alone
+
     def _one_length(self) -> Any:
         raise NotImplementedError
 
@@ -266,6 +276,7 @@ class _Cut(Pieces):
         starts, ends = self._starts_and_ends(nodes)
         self._starts = starts
         self._tables = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+        nodes.builder.cuts[self.tensor, *self._tables] = self._lengths
 
     def _pick(self, nodes, position, out):
         # The tables have rows of one number, so that a position need not become one of shape [1].
@@ -277,10 +288,9 @@ class _Cut(Pieces):
         if self.count and self.is_sound():
             nodes.op("Identity", self.tensor, out=out)
         else:
-            # The number of pieces is bound to the checks.
-            zero = nodes.fail_if(nodes.op("Equal", self.length(nodes, ""), nodes.constant(0)))
+            # The starts are bound to the checks.
             nodes.declare(out, self.element_type, self.shape)
-            nodes.bound(self.tensor, zero, out=out)
+            nodes.bound(self.tensor, nodes.first_start(self._starts), out=out)
 
     def as_stack(self):
         length = self._one_length()
@@ -296,15 +306,17 @@ class _Cut(Pieces):
         cut = nodes.reshape(self.tensor, nodes.join_axes(*parts))
         return self._to_front(nodes, cut, self.axis, self.rank + 1)
 
-    def in_line(self, nodes):
+    def with_lengths(self, nodes):
         starts, ends = self._starts_and_ends(nodes)
-        total = nodes.length(self.tensor, self.axis)
-        ends = nodes.op("Where", nodes.op("Less", total, ends), total, ends)
-        lengths = nodes.op("Sub", ends, starts)
+        ends = nodes.op("Min", ends, nodes.length(self.tensor, self.axis))
+        tensor, lengths = self.tensor, nodes.op("Sub", ends, starts)
         if not self.is_sound():
             # How many there are, a runtime may know without the check that the starts are bound to.
-            rest = nodes.op("Sub", total, nodes.op("ReduceSum", lengths, keepdims=0))
-            lengths = nodes.bound(lengths, rest)
+            tensor, lengths = (nodes.bound(one, self._zero) for one in (tensor, lengths))
+        return tensor, lengths
+
+    def in_line(self, nodes):
+        _, lengths = self.with_lengths(nodes)
         flat = nodes.op("Reshape", self.tensor, nodes.constant([-1]))
         if self.axis:
             before, behind = cut_out(nodes, nodes.op("Shape", self.tensor), self.axis, self.rank)
@@ -339,8 +351,8 @@ class EqualPieces(_Cut):
     def _starts_and_ends(self, nodes):
         if self.piece_length is None:
             length = nodes.op("Cast", self._split, to=TensorProto.INT64)
-            zero = nodes.fail_if(nodes.op("Less", length, nodes.constant(1)))
-            step = nodes.op("Add", length, zero)
+            self._zero = nodes.fail_if(nodes.op("Less", length, nodes.constant(1)))
+            step = nodes.op("Add", length, self._zero)
         else:
             step = nodes.constant(self.piece_length)
         total = nodes.length(self.tensor, self.axis)
@@ -349,7 +361,9 @@ class EqualPieces(_Cut):
         return starts, nodes.op("Add", starts, step)
 
     def length(self, nodes, out):
-        return nodes.length(self._starts, out=out)
+        count = nodes.length(self._starts, out=out)
+        nodes.builder.starts[count] = self._starts
+        return count
 
 
 class ListedPieces(_Cut):
@@ -373,34 +387,43 @@ class ListedPieces(_Cut):
         return self.lengths is not None and isinstance(self.total, int)
 
     def _starts_and_ends(self, nodes):
-        if self.lengths is not None:
-            ends = np.cumsum(self.lengths)
-            starts, lengths = nodes.constant(ends - self.lengths), nodes.constant(self.lengths)
-            if self.is_sound():
-                self._zero = nodes.constant(0)
-                return starts, nodes.constant(ends)
-            total = nodes.length(self.tensor, self.axis)
-            bad = nodes.op("Not", nodes.op("Equal", total, nodes.constant(self.lengths.sum())))
-            self._zero = nodes.fail_if(bad)
-        else:
-            given = nodes.op("Cast", self._split, to=TensorProto.INT64)
-            total = nodes.length(self.tensor, self.axis)
-            # Cut, they are known not to be negative, and their sum doesn't overflow.
-            lengths = nodes.op("Max", nodes.op("Min", given, total), nodes.constant(0))
-            differs = nodes.op("Not", nodes.op("Equal", given, lengths))
-            sum_differs = nodes.op("Not", nodes.op("Equal", nodes.sum(lengths), total))
-            ndiffering = nodes.sum(nodes.op("Cast", differs, to=TensorProto.INT64))
-            also = nodes.op("Cast", sum_differs, to=TensorProto.INT64)
-            self._zero = nodes.require_zero(nodes.op("Add", ndiffering, also))
-            starts = nodes.op("CumSum", lengths, nodes.constant(0), exclusive=1)
-        self._lengths = lengths
-        starts = nodes.op("Add", starts, self._zero)
-        return starts, nodes.op("Add", starts, lengths)
+        self._zero = nodes.constant(0)
+        if self.lengths is None:
+            return self._at_run_time(nodes)
+        ends = np.cumsum(self.lengths)
+        starts, self._lengths = ends - self.lengths, nodes.constant(self.lengths)
+        if self.is_sound():
+            return nodes.constant(starts), nodes.constant(ends)
+        total = nodes.length(self.tensor, self.axis)
+        self._zero = nodes.zero_if_equal(total, nodes.constant(self.lengths.sum()))
+        starts = nodes.op("Gather", nodes.constant([starts]), self._zero, axis=0)
+        return starts, nodes.op("Add", starts, self._lengths)
+
+    def _at_run_time(self, nodes):
+        if self._split in nodes.builder.lengths:
+            self._lengths = self._split
+            starts = nodes.op("CumSum", self._lengths, self._zero, exclusive=1)
+            return starts, nodes.op("Add", starts, self._lengths)
+        total = nodes.length(self.tensor, self.axis)
+        given = nodes.op("Cast", self._split, to=TensorProto.INT64)
+        self._lengths = given
+        if nodes.builder.has_checks:
+            # With a length that is negative, or that no tensor has, the sum is too large.
+            most, modulus = nodes.constant(MOST_ROWS), nodes.constant(MOST_ROWS + 2)
+            if nodes.builder.is_for_openvino:  # it computes with 32 bits
+                most, modulus = (nodes.op("Add", total, nodes.constant(k)) for k in (1, 3))
+            cut = nodes.op("Clip", given, nodes.constant(-1), most)
+            self._lengths = nodes.op("Mod", cut, modulus)
+        self._zero = nodes.zero_if_equal(nodes.sum(self._lengths), total)
+        starts = nodes.op("CumSum", self._lengths, self._zero, exclusive=1)
+        return starts, nodes.op("Add", starts, self._lengths)
 
     def length(self, nodes, out):
         # Not the length of the starts: a runtime may know that without the check that they are bound to.
-        n = nodes.length(self._lengths) if self.lengths is None else nodes.constant(self.count)
-        return nodes.op("Add", n, self._zero, out=out)
+        known = nodes.op("Shape", self._lengths) if self.lengths is None else nodes.constant([self.count])
+        count = nodes.op("Gather", known, self._zero, axis=0, out=out)
+        nodes.builder.starts[count] = self._starts
+        return count
 
 
 def pieces_of(node: Node, prepared: Prepared) -> Pieces:

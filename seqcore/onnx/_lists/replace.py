@@ -168,9 +168,9 @@ class _PackedLists(_Chosen):
                 continue
             self.groups |= dict.fromkeys(names, names)
             pays = which == OUTSIDE and any(_is_edited(prepared.producer(name)) for name in names)
-            axis = _axis_of_joins(names, prepared)
+            axes = _axes_of(names, prepared)
             for name in names:
-                self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder, axis)
+                self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder, *axes)
                 if pays and name in graph.outputs:
                     self.restored[name] = self.forms[name]
 
@@ -190,24 +190,29 @@ def _families(prepared: Prepared) -> list[list[str]]:
     return list({id(names): names for names in family.values()}.values())
 
 
-def _axis_of_joins(names: list[str], prepared: Prepared) -> int:
-    """Return along which axis a family is joined, 0 if along several, or if it is made of numbers in another
-    order, as by a split, or goes out of the model.
+def _axes_of(names: list[str], prepared: Prepared) -> tuple[set[int | None], set[int | None]]:
+    """Return along which axes a family is joined, and along which it is made of tensors or goes out as such.
+
+    None stands for another axis than those of the elements, or for all of them.
     """
-    axes: set[int | None] = set()
+    joins, cuts = set[int | None](), set[int | None]()
     for name in names:
-        maker = prepared.producer(name)
-        if maker is not None and maker.op_type in ("SplitToSequence", FROM_EXTENTS):
-            return 0
+        maker, rank = prepared.producer(name), prepared.type(name).rank
+        if maker is not None and maker.is_op("SplitToSequence"):
+            keeps = maker.attribute("keepdims", 1)
+            cuts.add(axis_from_front(maker.attribute("axis", 0), rank) if keeps else None)
+        elif maker is not None and maker.op_type == FROM_EXTENTS:
+            cuts.add(None)
         for node, graph in prepared.readers[name]:
-            is_returned = node.op_type == TO_TENSORS if node else graph is prepared.model.graph
-            if is_returned:
-                return 0
-            if node is not None and node.is_op("ConcatFromSequence"):
+            if node is None and graph is prepared.model.graph:
+                cuts.add(None)
+            elif node is not None and node.op_type == TO_TENSORS:
+                has_lengths = min(node.attribute("shape", [-1])[1:], default=0) >= 0
+                cuts.add(0 if has_lengths and not node.attribute("rows", 0) else None)
+            elif node is not None and node.is_op("ConcatFromSequence"):
                 is_stack = bool(node.attribute("new_axis", 0))
-                rank = prepared.type(name).rank
-                axes.add(None if is_stack else axis_from_front(node.attribute("axis", 0), rank))
-    return axes.pop() or 0 if len(axes) == 1 else 0
+                joins.add(None if is_stack else axis_from_front(node.attribute("axis", 0), rank))
+    return joins, cuts
 
 
 def _repeated(graph: Graph) -> set[str]:

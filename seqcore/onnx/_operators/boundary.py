@@ -14,7 +14,7 @@ from seqcore.onnx._lists.boundary import (
     give_numbers,
     give_rows,
 )
-from seqcore.onnx._lists.packed import Nothing, Numbers, Packed
+from seqcore.onnx._lists.packed import Joined, Nothing, Numbers, Packed
 from seqcore.onnx._model.record import Declined, Reads, register
 from seqcore.onnx._model.types import SEQUENCE, Type, tensor
 
@@ -72,6 +72,9 @@ class ToTensors(Reads):
         layout = _layout(node, prepared.type(node.inputs[0]))
         if isinstance(form, Nothing):
             give_nothing(nodes, form.count_of(nodes), layout, node.outputs)
+        elif isinstance(form, Joined):
+            for name, out in zip(form.parts, node.outputs, strict=True):
+                nodes.op("Identity", name, out=out)
         elif isinstance(form, Numbers):
             values, extents = form.parts
             give_numbers(nodes, values, extents, layout, node.outputs)

@@ -43,8 +43,17 @@ class Builder:
         self._types: dict[str, Any] = {}
         # Counts that are checked to be positive → the same unchecked, and the zero that is added.
         self.positive: dict[str, tuple[str, str]] = {}
-        # Zeros that there are only after a check.
+        # Zeros that there are only after a check, and those that fail as an axis or a position alone.
         self.zeros: set[str] = set()
+        self.positions: set[str] = set()
+        # What was unsqueezed → of what, along which axes.
+        self.unsqueezed: dict[str, tuple[str, tuple[int, ...]]] = {}
+        # A tensor, and tables of starts and ends of its pieces → the lengths; "" if the last may end behind.
+        self.cuts: dict[tuple[str, str, str], str] = {}
+        # Lengths of ours, which need no check.
+        self.lengths: set[str] = set()
+        # Numbers of pieces → where each starts: the first at 0.
+        self.starts: dict[str, str] = {}
 
     def instead(self, node: Node, declares: bool = True) -> Nodes:
         """Return `Nodes` that replace a node: they have to make what it makes."""
@@ -135,7 +144,6 @@ class Nodes:
         self.builder = builder
         self.constant = builder.constant
         self._declares = declares
-        self._unsqueezed: dict[str, tuple[str, tuple[int, ...]]] = {}  # what → of what, along which axes
         self.label = origin if isinstance(origin, str) else origin.name
 
     def apart(self) -> Nodes:
@@ -226,14 +234,14 @@ class Nodes:
         return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
 
     def squeeze(self, tensor: str, *axes: int, out: str = "") -> str:
-        made = self._unsqueezed.get(tensor)
+        made = self.builder.unsqueezed.get(tensor)
         if made is not None and made[1] == axes and not out:
             return made[0]
         return self.op("Squeeze", tensor, self.constant(axes), out=out)
 
     def unsqueeze(self, tensor: str, *axes: int, out: str = "") -> str:
         made = self.op("Unsqueeze", tensor, self.constant(axes), out=out)
-        self._unsqueezed[made] = tensor, axes
+        self.builder.unsqueezed[made] = tensor, axes
         return made
 
     def reshape(self, tensor: str, shape: str, out: str = "") -> str:
@@ -286,10 +294,19 @@ class Nodes:
 
     def at_least_one(self, count: str) -> str:
         """Return a scalar as it is; where it is less than 1, the model fails."""
-        zero = self.fail_if(self.op("Less", count, self.constant(1)))
+        starts = self.builder.starts.get(count)
+        zero = self.first_start(starts) if starts else self.fail_if(self.op("Less", count, self.constant(1)))
         checked = self.op("Add", count, zero)
         self.builder.positive[checked] = count, zero
         return checked
+
+    def first_start(self, starts: str) -> str:
+        """Return where the first piece starts: at 0, as a scalar; where there is none, the model fails."""
+        if self.builder.is_for_openvino or not self.builder.has_checks:
+            return self.fail_if(self.op("Equal", self.length(starts), self.constant(0)))
+        zero = self.op("Gather", starts, self.constant(0), axis=0)
+        self.builder.zeros.add(zero)
+        return zero
 
     def require_zero(self, count: str) -> str:
         """Return a number that is 0, as a scalar; where it is another, the model fails."""
@@ -315,10 +332,25 @@ class Nodes:
     def fail_unless_equal(self, one: str, other: str) -> str:
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))
 
+    def zero_if_equal(self, one: str, other: str) -> str:
+        """Return a scalar that is 0 where two integers are equal; otherwise it is no axis and no position.
+
+        It is for an axis of a vector, or a position in one element: there, -1 is as good as 0, so it is the
+        difference twice.
+        """
+        if self.builder.is_for_openvino or not self.builder.has_checks:
+            return self.fail_unless_equal(one, other)
+        zero = self.op("Mul", self.op("Sub", one, other), self.constant(2))
+        self.builder.zeros.add(zero)
+        self.builder.positions.add(zero)
+        return zero
+
     def bound(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a copy of a tensor with axes, bound to a scalar of `fail_if`."""
-        if not self.builder.has_checks:
+        if not self.builder.has_checks or self.builder.known_integer(zero) == 0:
             return self.op("Identity", tensor, out=out)
+        if zero in self.builder.positions:
+            zero = self.require_zero(zero)
         return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([AFTER_ALL]), 0, out=out)
 
     def checked(self, tensor: str, zero: str, out: str = "") -> str:

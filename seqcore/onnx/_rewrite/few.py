@@ -33,9 +33,9 @@ def keep_few_iterations(prepared: Prepared, names: Set[str]) -> None:
 
 def _loop_of(choice: Node, prepared: Prepared) -> Node | None:
     """Return the loop that stays where all iterations at once are too much, None for another If."""
-    at_once, otherwise = choice.graphs["then_branch"], choice.graphs["else_branch"]
+    otherwise = choice.graphs["else_branch"]
     loops = [node for node in otherwise.nodes if node.is_op("Loop")]
-    if len(loops) != 1 or any(node.is_op("Loop") for node in at_once.all_nodes()):
+    if len(loops) != 1:
         return None
     trips = parts_of(loops[0]).trips
     is_decided_here = trips in otherwise.free_names() and prepared.integer(trips) is None
@@ -45,9 +45,13 @@ def _loop_of(choice: Node, prepared: Prepared) -> Node | None:
 def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: Builder) -> None:
     otherwise = choice.graphs["else_branch"]
     prepares = _only_for(graph, choice, prepared)
-    nmore = len(prepares) + _size(choice.graphs["then_branch"])
-    each = _size(loop.body)
-    naround = _size(otherwise) - each
+    at_once = choice.graphs["then_branch"]
+    # Padded rows come from a loop too, with two nodes more in each iteration.
+    padded = [node for node in at_once.nodes if node.is_op("Loop")]
+    each = _size(loop.body) - sum(_size(node.body) for node in padded)
+    nmore = len(prepares) + _size(at_once) + LOOP_TAKES * len(padded)
+    nmore -= sum(_size(node.body) for node in padded)
+    naround = _size(otherwise) - _size(loop.body)
     most = min(MOST_ONE_BY_ONE, (nmore - naround - LOOP_TAKES) // max(each, 1))
     if len(prepares) < LEAST_PREPARED or naround > MOST_AROUND or most < 1:
         return
@@ -90,11 +94,18 @@ def _only_for(graph: Graph, choice: Node, prepared: Prepared) -> list[Node]:
 
 
 def _checks(node: Node, prepared: Prepared) -> bool:
-    """Return whether a node is there to fail, as `Nodes.require_zero` and `Nodes.unless_empty` make them."""
+    """Return whether a node is there to fail, as those of `Nodes` that say so."""
     if node.is_op("Range"):
         return prepared.constant(node.inputs[2]) is None
-    table = prepared.constant(node.inputs[0]) if node.is_op("Gather") else None
-    return table is not None and table.size == 1
+    if node.is_op("CumSum"):
+        return prepared.constant(node.inputs[1]) is None
+    if not node.is_op("Gather"):
+        return False
+    maker, table = prepared.producer(node.inputs[0]), prepared.constant(node.inputs[0])
+    is_of_shape = maker is not None and maker.is_op("Shape")
+    if prepared.constant(node.inputs[1]) is not None:
+        return not is_of_shape
+    return is_of_shape or (table is not None and len(table) == 1)
 
 
 def _size(graph: Graph) -> int:

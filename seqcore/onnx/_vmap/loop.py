@@ -147,6 +147,7 @@ class VectorizedLoop:
             name = self._given.outputs[one.k]
             if j in self._ragged:
                 self._join_flat(self._outputs[at], name, self._ragged[j])
+                self._builder.lengths.add(self._outputs[at + 1])
                 nodes.op("SplitToSequence", *self._outputs[at : at + 2], axis=self._ragged[j], out=name)
                 at += 2
             else:

@@ -330,6 +330,7 @@ def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
         raise declined(node, "cuts with a step")
     nodes = body.nodes
     zero = nodes.constant(0)
+    cut = _lengths_of_pieces(node, body)
     bounds = []
     for name in node.inputs[1:3]:
         bound = body.rows(name)
@@ -337,13 +338,34 @@ def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
             bound = nodes.squeeze(bound, 1)
         if body.types[name].number != TensorProto.INT64:
             bound = nodes.op("Cast", bound, to=TensorProto.INT64)
+        if cut is not None:
+            bounds.append(nodes.op("Min", bound, total) if bounds and not cut else bound)
+            continue
         if is_never_negative(body.prepared, name):
             bounds.append(nodes.op("Min", bound, total))
             continue
         back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
         bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
     starts, ends = bounds
-    return starts, nodes.op("Max", nodes.op("Sub", ends, starts), zero)
+    lengths = cut or nodes.op("Sub", ends, starts)
+    return starts, lengths if cut is not None else nodes.op("Max", lengths, zero)
+
+
+def _lengths_of_pieces(node: Node, body: Tracer) -> str | None:
+    """Return the lengths of the pieces of a split if a Slice makes these, "" for lengths that aren't at hand.
+
+    Their bounds are known to lie in the tensor, but for the last end. None stands for another Slice.
+    """
+    makers = [body.prepared.producer(name) for name in node.inputs[1:3]]
+    if not all(maker and maker.is_op("Gather") for maker in makers):
+        return None
+    (starts, one), (ends, other) = (maker.inputs for maker in makers if maker)
+    cuts = body.nodes.builder.cuts
+    if one != other or (node.inputs[0], starts, ends) not in cuts:
+        return None
+    tables = zip(node.inputs[1:3], (starts, ends), strict=True)
+    is_in_order = all(body.name(name) == table for name, table in tables)
+    return cuts[node.inputs[0], starts, ends] if is_in_order else ""
 
 
 # Shapes

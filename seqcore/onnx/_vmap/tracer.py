@@ -319,7 +319,11 @@ class Tracer:
         shape = gather and gather.is_op("Gather") and self.prepared.producer(gather.inputs[0])
         if not gather or not shape or not shape.is_op("Shape"):
             return ""
-        if shape.attribute("start", 0) or self.prepared.integer(gather.inputs[1]) != 0:
+        if gather.inputs[1] in self.nodes.builder.zeros:
+            zeros.add(gather.inputs[1])
+        elif self.prepared.integer(gather.inputs[1]) != 0:
+            return ""
+        if shape.attribute("start", 0):
             return ""
         found: set[str] = set()
         if self._rows_of(shape.inputs[0], found) != self._rows_of(data, found):
@@ -348,6 +352,7 @@ class Tracer:
         if node is None or not depth or not self.prepared.type(name).rank:
             return name
         if node.is_op("Cast", "CumSum", "Identity"):
+            zeros |= self.nodes.builder.zeros.intersection(node.inputs[1:])
             return self._rows_of(node.inputs[0], zeros, depth - 1)
         if node.is_op("Unsqueeze") and 0 not in (self.integers(node, 1) or [0]):
             return self._rows_of(node.inputs[0], zeros, depth - 1)

@@ -120,20 +120,26 @@ def feeds_for(x="", z="", w="", v="", states="", trips=TRIPS):
 
 
 def takes_first(result, feeds):
-    """For each feed, whether a lowered model's one If takes its first branch."""
-    (choice,) = (node for node in result.graph.node if node.op_type == "If")
-    graph, needed = onnx.GraphProto(), {choice.input[0]}
-    for node in reversed(result.graph.node):
-        if needed.intersection(node.output):
-            graph.node.insert(0, node)
-            needed.update(node.input)
-    graph.name = "choice"
+    """For each feed, whether a lowered model's one If runs all iterations at once.
+
+    Where few iterations run one by one, that is the If of its first branch.
+    """
+    graph, nodes = onnx.GraphProto(name="choice"), list(result.graph.node)
     graph.input.extend(result.graph.input)
     graph.initializer.extend(result.graph.initializer)
-    graph.output.append(onnx.helper.make_tensor_value_info(choice.input[0], onnx.TensorProto.BOOL, []))
-    model = onnx.ModelProto(ir_version=result.ir_version, opset_import=result.opset_import, graph=graph)
-    running = session(model)
-    return [bool(running.run([choice.input[0]], feed)[0]) for feed in feeds]
+    is_more = True
+    while is_more:
+        (k,) = (k for k, node in enumerate(nodes) if node.op_type == "If")
+        graph.output.append(onnx.helper.make_tensor_value_info(nodes[k].input[0], onnx.TensorProto.BOOL, []))
+        (first,) = (one.g for one in nodes[k].attribute if one.name == "then_branch")
+        is_more = first.name == "more"
+        nodes[k:] = first.node if is_more else []
+        graph.initializer.extend(first.initializer if is_more else [])
+    graph.node.extend(nodes)
+    running = session(
+        onnx.ModelProto(ir_version=result.ir_version, opset_import=result.opset_import, graph=graph)
+    )
+    return [all(map(bool, running.run(None, feed))) for feed in feeds]
 
 
 def vectorized(model, packs=False):
