@@ -1,6 +1,7 @@
 """Packed lists: each operator on lists that stay as state, as tensors, against onnxruntime."""
 
 import itertools
+from random import Random
 
 import numpy as np
 import pytest
@@ -158,6 +159,89 @@ def test_joins_along_another_axis(axes, dtype):
         {"x": x[:k], "n": np.array(n), "p": np.array(p)} for k in counts for n in LENGTHS for p in (0, -1, 3)
     ]
     check(model, fed)
+
+
+def edits_of_joined(random):
+    """A loop that edits and reads a list of elements that differ in length on one axis, and its feeds."""
+    rank = random.choice([1, 2, 2])
+    axis = random.randrange(rank)
+    x = ["N", "3"][:rank] if axis == 0 else ["3", "N"]
+    element = "seq(float[" + ", ".join("?" if k == axis else "3" for k in range(rank)) + "])"
+    start = random.choice(
+        [
+            "none = SequenceEmpty() s0 = Identity(none)",
+            "h = Slice(x, first, second, axis) s0 = SequenceConstruct(h, x)",
+            f"s0 = SplitToSequence<axis = {axis}>(x, cut)",
+        ]
+    )
+    code, last = ["r = Slice(x, first, length, axis)"], "s"
+    for k in range(random.randint(1, 3)):
+        position = random.choice(["", ", zero", ", minus", ", i", ", p", ", q"])
+        read = random.choice(["", ", zero", ", minus", ", i", ", p"])
+        how = random.choice(["insert", "insert", "erase", "assign", "choose" if k == 0 else "insert"])
+        one = "r"
+        if read and how != "erase":
+            code.append(f"a{k} = SequenceAt({last}{read}) e{k} = Neg(a{k})")
+            one = f"e{k}"
+        if how == "insert":
+            code.append(f"t{k} = SequenceInsert({last}, {one}{position})")
+        elif how == "erase":
+            code.append(f"t{k} = SequenceErase({last}{position})")
+        elif how == "assign":
+            code.append(f"v{k} = SequenceErase({last}, i) t{k} = SequenceInsert(v{k}, {one}, i)")
+        else:
+            code.append(
+                f"""even = Mod(i, two) is_odd = Cast<to = 9>(even)
+                t{k} = If(is_odd) <
+                    then_branch = y () => ({element} g{k}) {{ g{k} = SequenceInsert({last}, {one}) }},
+                    else_branch = z () => ({element} f{k}) {{ f{k} = Identity({last}) }}>"""
+            )
+        last = f"t{k}"
+    model = parse(
+        f"""g (float[{", ".join(x)}] x, int64[M] lengths, int64[K] cut, int64 p, int32 q)
+            => (float[{", ".join("AB"[:rank])}] y, float[{", ".join("CD"[:rank])}] z, int64 count)
+        <bool yes = {{1}}, int64 zero = {{0}}, int64 minus = {{-1}}, int64 two = {{2}}, int64[1] first = {{0}},
+         int64[1] second = {{1}}, int64[1] axis = {{{axis}}}> {{
+            shape = Shape(lengths)
+            n = Squeeze(shape)
+            {start}
+            l = Loop(n, yes, s0) <body = b (int64 i, bool c, {element} s) => (bool c2, {element} t) {{
+                c2 = Identity(c)
+                m = Gather(lengths, i)
+                length = Unsqueeze(m, first)
+                {" ".join(code)}
+                t = Identity({last})
+            }}>
+            y = ConcatFromSequence<axis = {axis}>(l)
+            z = SequenceAt(l, p)
+            count = SequenceLength(l)
+        }}"""
+    )
+    fed = []
+    for _ in range(12):
+        n = random.randint(0, 6)
+        cut = [random.randint(0, n)]
+        feed = {
+            "x": np.random.rand(*(n if length == "N" else 3 for length in x)).astype("f"),
+            "lengths": [random.randint(0, 4) for _ in range(random.randint(0, 4))],
+            "cut": random.choice([[*cut, n - cut[0]], [*cut, 0, n - cut[0]], [n + 1], [n + 2, -2], [1] * n]),
+        }
+        fed.append(
+            {key: value if key == "x" else np.array(value, np.int64) for key, value in feed.items()}
+            | {"p": np.array(random.randint(-3, 3)), "q": np.array(random.randint(-2, 2), np.int32)}
+        )
+    return model, fed
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_edits_of_elements_that_differ_on_one_axis(seed):
+    model, fed = edits_of_joined(Random(seed))
+    result = lowered(model)
+    assert left_in(result) == []
+    assert not any("extents" in name for node in all_nodes(result) for name in node.output)
+    before, after = session(model), session(result)
+    for feed in fed:
+        assert_same(outcome(before, feed), outcome(after, feed))
 
 
 def test_nested_loops_hand_a_list_on():
