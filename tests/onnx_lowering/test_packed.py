@@ -200,8 +200,8 @@ def edits_of_joined(random):
     model = parse(
         f"""g (float[{", ".join(x)}] x, int64[M] lengths, int64[K] cut, int64 p, int32 q)
             => (float[{", ".join("AB"[:rank])}] y, float[{", ".join("CD"[:rank])}] z, int64 count)
-        <bool yes = {{1}}, int64 zero = {{0}}, int64 minus = {{-1}}, int64 two = {{2}}, int64[1] first = {{0}},
-         int64[1] second = {{1}}, int64[1] axis = {{{axis}}}> {{
+        <bool yes = {{1}}, int64 zero = {{0}}, int64 minus = {{-1}}, int64 two = {{2}},
+         int64[1] first = {{0}}, int64[1] second = {{1}}, int64[1] axis = {{{axis}}}> {{
             shape = Shape(lengths)
             n = Squeeze(shape)
             {start}

@@ -1,7 +1,6 @@
 """Scalar inputs that are fed as arrays of one element: onnxruntime takes them, and so do we."""
 
 import numpy as np
-import onnxruntime
 import pytest
 from support.models.exported import MODELS
 from support.models.sessions import assert_values, model, reference
@@ -43,10 +42,6 @@ def numbers_of(value):
     return np.concatenate([np.ravel(part) for part in parts]) if parts else np.empty(0)
 
 
-def version_of(module):
-    return tuple(map(int, module.__version__.split(".")[:2]))
-
-
 def feed_of(n, rank):
     x = np.arange(12, dtype=np.float32).reshape(6, 2)
     return with_axes({"x": x, "n": np.array(n), "k": np.array(3), "go": np.array(True)}, rank)
@@ -68,8 +63,7 @@ def test_exported_models(name, rank):
                 found = ours.run(None, feed)
             except Exception:
                 continue  # kinds differ, and no text is promised
-            # Older versions of onnxruntime refuse some of what newer ones take.
-            assert version_of(onnxruntime) < (1, 31)
+            # Older versions of onnxruntime refuse some of what newer ones take, and lowered models take more.
             expected = theirs.run(None, one.example(max(size, one.least), k))
             assert_values(list(map(numbers_of, found)), list(map(numbers_of, expected)), 1e-4)
         else:

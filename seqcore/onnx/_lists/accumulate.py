@@ -241,8 +241,7 @@ class _Accumulated:
         shapes = add_scan(self.node, shape, name, TensorProto.INT64, (rank,))
         nodes = builder.after(self.node)
         start, end = nodes.constant([0]), nodes.constant([1])
-        same = nodes.op("Equal", shapes, nodes.slice(shapes, start, end, 0))
-        differing = nodes.op("Cast", nodes.op("Not", same), to=TensorProto.INT64)
+        differing = nodes.op("Abs", nodes.op("Sub", shapes, nodes.slice(shapes, start, end, 0)))
         # Only position 0 is in range.
         self._zero = nodes.require_zero(nodes.op("ReduceSum", differing, keepdims=0))
 

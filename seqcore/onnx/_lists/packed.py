@@ -30,6 +30,7 @@ from seqcore.onnx._lists.cuts import (
 )
 from seqcore.onnx._lists.pieces import Pieces
 from seqcore.onnx._lists.representations import Representation, Stack
+from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.positions import Position, position_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import axis_from_front
@@ -300,6 +301,8 @@ class Joined(Packed):
         self.part_axes = [axis, 0]
         # Where each element starts and ends on the axis, both (n, 1), if that is told beforehand.
         self._bounds: tuple[str, str] | None = None
+        # How often the loop runs that makes it, if that alone decides whether it has an element.
+        self._trips = ""
 
     def prepare(self, nodes):
         if self._are_places_shared:
@@ -341,19 +344,41 @@ class Joined(Packed):
     def length(self, nodes, out):
         return nodes.length(self.parts[1], out=out)
 
+    def plan(self, name, prepared, read):
+        super().plan(name, prepared, read)
+        maker = prepared.producer(name)
+        if self.is_filled or maker is None or not maker.is_op("Loop"):
+            return
+        parts = parts_of(maker)
+        k = parts.final.index(name)
+        begins_empty = prepared.shape(parts.initial[k]) == NEVER or prepared.type(parts.initial[k]).count == 0
+        if begins_empty and _is_filled(parts.next_states[k], prepared):
+            self._trips = "" if parts.why_not_a_range(prepared) else parts.trips
+
     def join(self, nodes, axis, stacks, out):
         nodes.declare(out, self.element_type, self.shape)
         joined, lengths = self.parts
         if self.is_filled:
             nodes.op("Identity", joined, out=out)
             return
-        zero = nodes.unless_empty(nodes.length(lengths), 0)
-        tail(nodes, joined, zero, out, self.axis)
+        if self._trips:
+            count = nodes.of_rank(self._trips, 0, self._prepared.type(self._trips).rank)
+        else:
+            count = nodes.length(lengths)
+        tail(nodes, joined, nodes.unless_empty(count, 0), out, self.axis)
 
     def split(self, nodes, pieces):
-        tensor, own = pieces.with_lengths(nodes)
-        for name, given in zip(self.parts, (tensor, own), strict=True):
-            nodes.op("Identity", given, out=name)
+        joined, lengths = self.parts
+        if pieces.keepdims:
+            tensor, own = pieces.with_lengths(nodes)
+            nodes.op("Identity", tensor, out=joined)
+            nodes.op("Identity", own, out=lengths)
+            return
+        values, ones = pieces.in_line(nodes)
+        length = head(nodes, pieces.piece_shape(nodes), nodes.constant([1]))
+        nodes.op("Mul", ones, length, out=lengths)
+        others = [shape_tensor(nodes, self._prepared, self.shape[1:])] if self.shape[1:] else []
+        nodes.reshape(values, nodes.join_axes(sum_of(nodes, lengths), *others), joined)
 
 
 class Numbers(Packed):

@@ -199,8 +199,9 @@ def _axes_of(names: list[str], prepared: Prepared) -> tuple[set[int | None], set
     for name in names:
         maker, rank = prepared.producer(name), prepared.type(name).rank
         if maker is not None and maker.is_op("SplitToSequence"):
+            # Rows are of one length, and may stand one behind the other too.
             keeps = maker.attribute("keepdims", 1)
-            cuts.add(axis_from_front(maker.attribute("axis", 0), rank) if keeps else None)
+            cuts.add(axis_from_front(maker.attribute("axis", 0), rank) if keeps else 0)
         elif maker is not None and maker.op_type == FROM_EXTENTS:
             cuts.add(None)
         for node, graph in prepared.readers[name]:

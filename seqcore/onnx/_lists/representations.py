@@ -211,5 +211,4 @@ class Stack(Representation):
         return nodes.op("Transpose", self.tensor, perm=order, out=out)
 
     def _fail_if_empty(self, nodes, shape, axis):
-        n = nodes.op("Gather", shape, nodes.constant(axis), axis=0)
-        return nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
+        return nodes.unless_empty(nodes.op("Gather", shape, nodes.constant(axis), axis=0), 0)

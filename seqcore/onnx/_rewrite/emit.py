@@ -46,8 +46,9 @@ class Builder:
         # Zeros that there are only after a check, and those that fail as an axis or a position alone.
         self.zeros: set[str] = set()
         self.positions: set[str] = set()
-        # What was unsqueezed → of what, along which axes.
+        # What was unsqueezed → of what, along which axes; and what was squeezed.
         self.unsqueezed: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.squeezed: dict[str, tuple[str, tuple[int, ...]]] = {}
         # A tensor, and tables of starts and ends of its pieces → the lengths; "" if the last may end behind.
         self.cuts: dict[tuple[str, str, str], str] = {}
         # Lengths of ours, which need no check.
@@ -211,6 +212,8 @@ class Nodes:
         for node in self.nodes:
             node.inputs = [called.get(name, name) for name in node.inputs]
             node.outputs = [called.get(name, name) for name in node.outputs]
+        for known in (self.builder.unsqueezed, self.builder.squeezed):
+            known.update({made: (called.get(one, one), axes) for made, (one, axes) in known.items()})
 
     def greatest(self, integers: str) -> str:
         """Return the largest of some integers, a vector that is not empty."""
@@ -237,9 +240,14 @@ class Nodes:
         made = self.builder.unsqueezed.get(tensor)
         if made is not None and made[1] == axes and not out:
             return made[0]
-        return self.op("Squeeze", tensor, self.constant(axes), out=out)
+        squeezed = self.op("Squeeze", tensor, self.constant(axes), out=out)
+        self.builder.squeezed[squeezed] = tensor, axes
+        return squeezed
 
     def unsqueeze(self, tensor: str, *axes: int, out: str = "") -> str:
+        given = self.builder.squeezed.get(tensor)
+        if given is not None and given[1] == axes and not out:
+            return given[0]
         made = self.op("Unsqueeze", tensor, self.constant(axes), out=out)
         self.builder.unsqueezed[made] = tensor, axes
         return made
@@ -295,8 +303,16 @@ class Nodes:
     def at_least_one(self, count: str) -> str:
         """Return a scalar as it is; where it is less than 1, the model fails."""
         starts = self.builder.starts.get(count)
-        zero = self.first_start(starts) if starts else self.fail_if(self.op("Less", count, self.constant(1)))
-        checked = self.op("Add", count, zero)
+        if starts:
+            zero = self.first_start(starts)
+            checked = self.op("Add", count, zero)
+        elif self.builder.is_for_openvino or not self.builder.has_checks:
+            zero = self.fail_if(self.op("Less", count, self.constant(1)))
+            checked = self.op("Add", count, zero)
+        else:
+            none = self.unless_empty(count, 0)
+            zero, checked = self.squeeze(none, 0), self.squeeze(self.op("Add", count, none), 0)
+            self.builder.zeros.add(zero)
         self.builder.positive[checked] = count, zero
         return checked
 

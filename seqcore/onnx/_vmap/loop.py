@@ -206,8 +206,8 @@ class VectorizedLoop:
         """Return a condition: whether little is padded, and all is little."""
         padded = [name for entry in body.padded for name in entry]
         sums = [make(entry[0]) for entry in body.padded for make in (body.total, body.with_padding)]
-        at_once.move_to(before, [*body.guards, *padded, *sums, *body.equal.values()])
-        conditions = list(dict.fromkeys(body.guards))
+        at_once.move_to(before, [*body.guards.values(), *padded, *sums, *body.equal.values()])
+        conditions = [*body.guards.values()]
         one = before.constant(1)
         larger = {entry[:2] for entry in body.padded if entry[2] != one}
         for entry in dict.fromkeys(body.padded):

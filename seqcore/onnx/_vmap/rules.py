@@ -331,7 +331,7 @@ def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
     nodes = body.nodes
     zero = nodes.constant(0)
     cut = _lengths_of_pieces(node, body)
-    bounds = []
+    bounds: list[str] = []
     for name in node.inputs[1:3]:
         bound = body.rows(name)
         if body.rank(name):

@@ -118,8 +118,9 @@ class Tracer:
         True if it goes wrong if an iteration's length is 0.
     taken : str
         Within a branch, which iterations take it; "" elsewhere.
-    guards : list of str
-        Conditions under which it does what the loop does.
+    guards : dict of (str, int) to str
+        Axes that may not be of length 0 → the conditions that they aren't, under which it does what the loop
+        does.
     equal : dict of str to str
         Lengths → the condition that they are all the same, where that is asked for.
     shapes_of_several : dict of str to str
@@ -153,7 +154,7 @@ class Tracer:
         self.may_fail_empty = False
         self.needs_filled = False
         self.taken = ""
-        self.guards: list[str] = []
+        self.guards: dict[tuple[str, int], str] = {}
         self.padded: list[tuple[str, str, str]] = []
         self.equal: dict[str, str] = {}
         self.shapes_of_several: dict[str, str] = {}
@@ -241,7 +242,9 @@ class Tracer:
             return indices
         nodes = self.nodes
         taken = nodes.unsqueeze(self.taken, *range(1, 1 + rank)) if rank else self.taken
-        self.guards.append(nodes.op("Greater", nodes.length(tensor, axis), nodes.constant(0)))
+        if (tensor, axis) not in self.guards:
+            length = nodes.length(tensor, axis)
+            self.guards[tensor, axis] = nodes.op("Greater", length, nodes.constant(0))
         at = nodes.op("Cast", indices, to=TensorProto.INT64)
         return nodes.op("Where", taken, at, nodes.constant(0))
 
