@@ -12,7 +12,13 @@ from onnx import ModelProto, ValueInfoProto
 import seqcore.onnx._operators  # noqa: F401  (which registers the records of all operators)
 from seqcore._arguments.shown import shown
 from seqcore.onnx._lists.boundary import open_sequences
-from seqcore.onnx._lowering.pipeline import Lowered, Note, fault_of, lower_prepared
+from seqcore.onnx._lowering.pipeline import (
+    Lowered,
+    Note,
+    fault_of,
+    lower_prepared,
+    with_few_iterations,
+)
 from seqcore.onnx._lowering.triton import prepare_for_triton
 from seqcore.onnx._lowering.unroll import fix_shapes
 from seqcore.onnx._model.load import parse, place_of
@@ -22,8 +28,6 @@ from seqcore.onnx._model.repair import name_outputs
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, from_type_proto, to_type_proto
 from seqcore.onnx._model.weights import without_fields, without_weights
 from seqcore.onnx._model.writing import to_message
-from seqcore.onnx._rewrite.few import keep_few_iterations
-from seqcore.onnx._rewrite.prune import move_into_branches
 from seqcore.onnx._runtimes.sessions import refusal_of
 
 __all__ = ["Note", "lower", "lower_with_report"]
@@ -288,12 +292,7 @@ def _lower(
     made = lowered.prepared
     is_changed = made is not prepared
     if is_changed and how.get("target") is None:
-        keep_few_iterations(
-            made, {note.loop for note in lowered.loops if note.otherwise == "loop" or note.is_padded}
-        )
-        made = made.again(made.model)
-        move_into_branches(made)
-        made = made.again(made.model)
+        made = with_few_iterations(lowered)
     if is_changed and how.get("target") != "openvino" and (why := _why_refused(made, prepared)):
         notes = [note._replace(is_lowered=False, text=f"stays a list: {why}") for note in lowered.notes]
         lowered, inputs, is_changed = lowered._replace(notes=notes), {}, False

@@ -60,7 +60,7 @@ class TestOrder:
     @pytest.mark.parametrize("n", [1, 5, 6, 100])
     def test_more_than_few_iterations_go_as_one_operator(self, n):
         """By its nodes the lowered model is quicker from so many on."""
-        one = MODELS["sentence_means"]
+        one = MODELS["unbind_edits"]
         used = InferenceSession(one.path)
         compiled = used._engines.compiled
         assert compiled.whole.limit == 5 < FEW

@@ -27,7 +27,7 @@ from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
 from seqcore.onnx._engines.steps_engine import StepsEngine
 from seqcore.onnx._engines.tiers import GivenStepsTier, Run, StepsTier, Tier
 from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, made_whole, quick_from, size_of
-from seqcore.onnx._lowering.pipeline import lower_prepared
+from seqcore.onnx._lowering.pipeline import lower_prepared, with_few_iterations
 from seqcore.onnx._model.prepare import declare_types, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
@@ -167,10 +167,11 @@ class Compiled:
     ) -> None:
         self.interface, self._sessions, self._max_workers = interface, sessions, max_workers
         # With several workers, maps are better left to them. If onnx finds a fault, onnxruntime refuses.
-        lowered, self.notes, self.loops, _ = lower_prepared(
-            given, keep_maps=max_workers != 1, is_checked=False
-        )
+        found = lower_prepared(given, keep_maps=max_workers != 1, is_checked=False)
+        lowered, self.notes, self.loops, _ = found
         self.has_lists = has_lists(lowered)
+        if lowered is not given and not self.has_lists:
+            lowered = with_few_iterations(found)
         # Of elements of another shape than declared nothing is known: those are for the last tier.
         unsure = _without_beliefs(given) if interface.declares_elements else given
         is_drawing = bool(drawing_nodes(given))

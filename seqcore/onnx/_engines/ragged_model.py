@@ -23,7 +23,7 @@ from seqcore.onnx._engines.checked_model import go_on_with
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, has_nested_lists, size_of
 from seqcore.onnx._lists.boundary import open_sequences
-from seqcore.onnx._lowering.pipeline import lower_prepared
+from seqcore.onnx._lowering.pipeline import lower_prepared, with_few_iterations
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
@@ -75,7 +75,8 @@ class RaggedModel:
         if not any(node.is_op("Loop", "SequenceMap") for node in nodes):
             raise Declined("it has no loop")  # steps edit its lists in place, and copy nothing
         opened = open_sequences(prepared, kept=set(), is_for_session=True)
-        lowered, _, loops, _ = lower_prepared(opened.prepared, is_checked=False, packs=True)
+        found = lower_prepared(opened.prepared, is_checked=False, packs=True)
+        lowered, _, loops, _ = found
         if carries_lists(lowered):
             raise Declined("its loops carry sequences that can't be tensors")
         makes_lists = carries_lists(prepared) or any(node.is_op("SequenceMap") for node in nodes)
@@ -84,6 +85,8 @@ class RaggedModel:
         size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
         if size > MOST_LARGER_THAN_STEPS * given_size and not has_nested_lists(prepared):
             raise Declined("iterations of its loops have many nodes more then")
+        if lowered is not opened.prepared:
+            lowered = with_few_iterations(found)
         _check_conditions(lowered)
         self._inputs, self._outputs = opened.inputs, opened.outputs
         self._shapes = {name: prepared.shape(name) or () for name in opened.inputs}

@@ -16,13 +16,14 @@ from onnx import TensorProto
 from seqcore.onnx._engines.checked_model import add_checks, carries_sequences, why_not_whole
 from seqcore.onnx._engines.executable import Executable
 from seqcore.onnx._engines.interface import Interface
-from seqcore.onnx._model.graph import Graph, Model
+from seqcore.onnx._model.graph import BRANCHES, Graph, Model, Node
 from seqcore.onnx._model.prepare import declare_types
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.tensors import dtype_of
 from seqcore.onnx._model.types import SEQUENCE, TENSOR, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder
+from seqcore.onnx._rewrite.few import few_of
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import read_names
 from seqcore.onnx._runtimes.sessions import Sessions
@@ -134,18 +135,26 @@ def size_of(prepared: Prepared, trips: int = TRIPS) -> int:
 
     An Identity takes nothing: onnxruntime leaves it out, or hands on the memory.
     """
-    return _size_of(prepared.model.graph, trips)
+    return _size_of(prepared.model.graph, trips, prepared)
 
 
-def _size_of(graph: Graph, trips: int) -> int:
+def _size_of(graph: Graph, trips: int, prepared: Prepared) -> int:
     size = 0
     for node in graph.nodes:
-        # A branch without loops beside one with: these are for iterations that are too large to go at once.
-        branches = [one for one in node.graphs.values() if not _has_loop(one)] if node.is_op("If") else []
-        inner = [_size_of(one, trips) for one in branches or node.graphs.values()]
+        branches = _branches_of(node, trips, prepared) if node.is_op("If") else [*node.graphs.values()]
+        inner = [_size_of(one, trips, prepared) for one in branches]
         times = trips if record_of(node).may_repeat(node) else 1
         size += (not node.is_op("Identity")) + times * max(inner, default=0)
     return size
+
+
+def _branches_of(choice: Node, trips: int, prepared: Prepared) -> list[Graph]:
+    """Return the branches that an If may take where loops have so many iterations."""
+    if (few := few_of(choice, prepared)) is not None:
+        return [choice.graphs[BRANCHES[trips <= few]]]
+    # A branch without loops beside one with: these are for iterations that are too large to go at once.
+    branches = [*choice.graphs.values()]
+    return [one for one in branches if not _has_loop(one)] or branches
 
 
 def quick_from(lowered: Prepared, given: Prepared) -> int:

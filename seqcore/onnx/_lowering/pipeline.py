@@ -29,8 +29,9 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._rewrite.counted import count_iterations
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
+from seqcore.onnx._rewrite.few import keep_few_iterations
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import give_bounds_an_axis, prune
+from seqcore.onnx._rewrite.prune import give_bounds_an_axis, move_into_branches, prune
 from seqcore.onnx._vmap.vectorize import LoopNote, vectorize_loops
 
 
@@ -164,6 +165,16 @@ def lower_prepared(
         why = f"stays a list: a lowered model would not be valid: {fault}"
         return Lowered(given, [note._replace(is_lowered=False, text=why) for note in notes], loops)
     return Lowered(lowered, notes, loops, unrolled)
+
+
+def with_few_iterations(lowered: Lowered) -> Prepared:
+    """Return a lowered model whose loops are quick for few iterations too, for onnxruntime; it is changed."""
+    kept = {note.loop for note in lowered.loops if note.otherwise == "loop" or note.is_padded}
+    made = lowered.prepared
+    keep_few_iterations(made, kept)
+    made = made.again(made.model)
+    move_into_branches(made)
+    return made.again(made.model)
 
 
 def fault_of(model: Model) -> str:

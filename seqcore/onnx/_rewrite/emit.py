@@ -311,7 +311,9 @@ class Nodes:
             checked = self.op("Add", count, zero)
         else:
             none = self.unless_empty(count, 0)
-            zero, checked = self.squeeze(none, 0), self.squeeze(self.op("Add", count, none), 0)
+            # Squeezed, the sum has a shape that is known, as that of the Range is not.
+            checked = self.op("Squeeze", self.op("Add", count, none), self.constant([0]))
+            zero = self.squeeze(none, 0)
             self.builder.zeros.add(zero)
         self.builder.positive[checked] = count, zero
         return checked

@@ -17,6 +17,8 @@ from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._thresholds import LEAST_PREPARED, LOOP_TAKES, MOST_AROUND, MOST_ONE_BY_ONE
 
+_MORE = "more"  # the name of the branch for more iterations
+
 
 def keep_few_iterations(prepared: Prepared, names: Set[str]) -> None:
     """Have loops with few iterations run as they were, wherever that takes fewer nodes than the choice.
@@ -29,6 +31,14 @@ def keep_few_iterations(prepared: Prepared, names: Set[str]) -> None:
         for node in graph.nodes[:]:
             if node.is_op("If") and (loop := _loop_of(node, prepared)) and loop.name in names:
                 _keep(graph, node, loop, prepared, builder)
+
+
+def few_of(choice: Node, prepared: Prepared) -> int | None:
+    """Return up to how many iterations go one by one by an If that was made here, None for another If."""
+    compares = prepared.producer(choice.inputs[0])
+    if choice.graphs["then_branch"].name != _MORE or compares is None or not compares.is_op("Greater"):
+        return None
+    return prepared.integer(compares.inputs[1])
 
 
 def _loop_of(choice: Node, prepared: Prepared) -> Node | None:
@@ -62,7 +72,7 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     inner.outputs = outs
     inner.name = builder.fresh_node_name(choice.name)
     gone = set(prepares)
-    more = Graph("more", [], outs, [*prepares, inner])
+    more = Graph(_MORE, [], outs, [*prepares, inner])
     for name in [name for node in prepares for name in node.outputs if name in graph.declared]:
         more.declared[name] = graph.declared.pop(name)
     few = copied(otherwise, {}, builder, "few")
