@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from onnx import TensorProto
 
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.types import Length
 
 _LEAST = -(1 << 63)  # the least of an int64
 
@@ -47,7 +46,7 @@ class Bounds:
     def fed_number(self, name: str) -> FedLimit | None:
         """Return the limit that an integer keeps to if a feed does, None if that doesn't tell."""
         numbers, type_ = self._prepared.numbers.get(name, ()), self._prepared.type(name)
-        if len(numbers) == 1 and (axis := self._fed_axis(numbers[0])):
+        if len(numbers) == 1 and (axis := self._prepared.fed_axis(numbers[0])):
             return FedLimit(*axis, self._limit)
         is_number = type_.number == TensorProto.INT64 and type_.shape in ((), (1,))
         return FedLimit(name, None, self._limit) if is_number and self._is_fed(name) else None
@@ -57,16 +56,8 @@ class Bounds:
         shape = self._prepared.shape(tensor)
         if shape is None or not -len(shape) <= axis < len(shape):
             return None
-        place = (tensor, axis) if self._is_fed(tensor) else self._fed_axis(shape[axis])
+        place = (tensor, axis) if self._is_fed(tensor) else self._prepared.fed_axis(shape[axis])
         return FedLimit(*place, most, least) if place else None
-
-    def _fed_axis(self, length: Length) -> tuple[str, int] | None:
-        """Return the input and the axis that a length has its name from; no other has the same."""
-        for name in self._prepared.model.graph.inputs:
-            shape = self._prepared.shape(name)
-            if isinstance(length, str) and shape is not None and length in shape:
-                return name, shape.index(length)
-        return None
 
     def _is_fed(self, name: str) -> bool:
         model = self._prepared.model

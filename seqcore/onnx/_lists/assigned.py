@@ -89,10 +89,11 @@ class Assigned:
             stack = with_lengths(nodes, stack, shape)
         first, second, offset = nodes.constant([0]), nodes.constant([1]), nodes.constant([self._offset])
         count = nodes.slice(nodes.op("Shape", stack), first, second, 0)
-        end = nodes.op("Add", count, offset)
-        # Without an iteration nothing is assigned, wherever that would be.
-        is_beyond = nodes.op("Less", nodes.slice(nodes.op("Shape", rows), first, second, 0), end)
-        bad = nodes.op("And", is_beyond, nodes.op("Less", first, count))
+        end = nodes.op("Add", count, offset) if self._offset else count
+        bad = nodes.op("Less", nodes.slice(nodes.op("Shape", rows), first, second, 0), end)
+        if self._offset:
+            # Without an iteration nothing is assigned, wherever that would be.
+            bad = nodes.op("And", bad, nodes.op("Less", first, count))
         end = nodes.op("Add", end, nodes.fail_if(nodes.squeeze(bad, 0)))
         parts = [stack, nodes.slice(rows, end, nodes.constant([AFTER_ALL]), 0)]
         if self._offset:

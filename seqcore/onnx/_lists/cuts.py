@@ -138,10 +138,8 @@ def shape_tensor(nodes: Nodes, prepared: Prepared, shape: Shape) -> str:
         if isinstance(length, int):
             parts.append([length])
             continue
-        name, axis = next(
-            (name, lengths.index(length))
-            for name in prepared.model.graph.inputs
-            if prepared.is_tensor(name) and length in (lengths := prepared.shape(name) or ())
-        )
-        parts.append(nodes.op("Gather", nodes.op("Shape", name), nodes.constant([axis]), axis=0))
+        place = prepared.fed_axis(length)
+        assert place is not None, length
+        shape_of_input = nodes.op("Shape", place[0])
+        parts.append(nodes.op("Gather", shape_of_input, nodes.constant([place[1]]), axis=0))
     return nodes.join_axes(*parts)

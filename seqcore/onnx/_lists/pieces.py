@@ -51,6 +51,8 @@ class Pieces(Representation):
             self.axis = axis_from_front(self.axis, self.rank)
         self.shape: Any = shape
         self.total = None if shape is None else shape[self.axis]
+        # The input of the model, and its axis, that have the length of the tensor, if its name tells that.
+        self._fed = prepared.fed_axis(self.total)
         self._cut = 0  # how many there are, where a Split makes all at once
         self._made: Any = None
 
@@ -220,7 +222,7 @@ class UnitPieces(Pieces):
         else:
             shape = nodes.op("Shape", self.tensor)
             n = nodes.op("Gather", shape, nodes.constant(self.axis), axis=0)
-            zero = nodes.fail_if(nodes.op("Equal", n, nodes.constant(0)))
+            zero = nodes.unless_empty(n, 0)
             nodes.declare(out, self.element_type, self.shape)
             nodes.op("Reshape", self.tensor, nodes.op("Add", shape, zero), out=out)
 
@@ -263,6 +265,7 @@ class UnitPieces(Pieces):
 class _Cut(Pieces):
     """Pieces that start at several places, with tables of where that is."""
 
+    _split = ""  # what it is split by
     _lengths = ""  # of all, where they are at hand
     _zero = ""  # that there is after the checks alone
 
@@ -273,16 +276,28 @@ class _Cut(Pieces):
         raise NotImplementedError
 
     def _prepare(self, nodes):
-        starts, ends = self._starts_and_ends(nodes)
-        self._starts = starts
-        self._tables = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+        # Tensors of one length, split by the same lengths, share their places.
+        shared, key = nodes.builder.shared, (self._split, self._fed, self.graph)
+        if self._fed and key in shared:
+            self._starts, self._ends, self._lengths, self._zero, *tables = shared[key]
+        else:
+            self._starts, self._ends = self._starts_and_ends(nodes)
+            tables = [nodes.unsqueeze(one, 1) for one in (self._starts, self._ends)]
+            shared[key] = self._starts, self._ends, self._lengths, self._zero, *tables
+        self._tables = tables[0], tables[1]
         nodes.builder.cuts[self.tensor, *self._tables] = self._lengths
 
     def _pick(self, nodes, position, out):
         # The tables have rows of one number, so that a position need not become one of shape [1].
-        at = nodes.position(position, 0)
-        start, end = (nodes.op("Gather", table, at, axis=0) for table in self._tables)
+        known, at = position.value, nodes.position(position, int(position.value is not None))
+        tables = self._tables if known is None else (self._starts, self._ends)
+        start = nodes.op("Gather", tables[0], at, axis=0)
+        end = self._known_end(nodes, known) or nodes.op("Gather", tables[1], at, axis=0)
         return nodes.slice(self.tensor, start, end, self.axis, out=out)
+
+    def _known_end(self, nodes: Any, position: int | None) -> str:
+        """Return where a piece ends, in shape [1], if its position tells that; "" if not."""
+        return ""
 
     def _whole(self, nodes, out):
         if self.count and self.is_sound():
@@ -360,6 +375,11 @@ class EqualPieces(_Cut):
         # The last piece may end behind the axis: Slice stops there.
         return starts, nodes.op("Add", starts, step)
 
+    def _known_end(self, nodes, position):
+        if self.piece_length is None or position is None or position < 0:
+            return ""
+        return nodes.constant([(position + 1) * self.piece_length])
+
     def length(self, nodes, out):
         count = nodes.length(self._starts, out=out)
         nodes.builder.starts[count] = self._starts
@@ -404,7 +424,7 @@ class ListedPieces(_Cut):
             self._lengths = self._split
             starts = nodes.op("CumSum", self._lengths, self._zero, exclusive=1)
             return starts, nodes.op("Add", starts, self._lengths)
-        total = nodes.length(self.tensor, self.axis)
+        total = nodes.length(*(self._fed or (self.tensor, self.axis)))
         given = nodes.op("Cast", self._split, to=TensorProto.INT64)
         self._lengths = given
         if nodes.builder.has_checks:
@@ -419,9 +439,10 @@ class ListedPieces(_Cut):
         return starts, nodes.op("Add", starts, self._lengths)
 
     def length(self, nodes, out):
-        # Not the length of the starts: a runtime may know that without the check that they are bound to.
-        known = nodes.op("Shape", self._lengths) if self.lengths is None else nodes.constant([self.count])
-        count = nodes.op("Gather", known, self._zero, axis=0, out=out)
+        # Not just the length of the starts: a runtime may know it without the check that they are bound to.
+        if self.lengths is not None:
+            return nodes.op("Gather", nodes.constant([self.count]), self._zero, axis=0, out=out)
+        count = nodes.op("Gather", nodes.op("Shape", self._starts), self._zero, axis=0, out=out)
         nodes.builder.starts[count] = self._starts
         return count
 

@@ -12,7 +12,7 @@ from seqcore.onnx._model.inference import Inferred, Memo, Numbers, infer
 from seqcore.onnx._model.record import origins_of
 from seqcore.onnx._model.signs import never_negative
 from seqcore.onnx._model.tensors import from_tensor_proto
-from seqcore.onnx._model.types import SEQUENCE, UNKNOWN, Shape, Type
+from seqcore.onnx._model.types import SEQUENCE, UNKNOWN, Length, Shape, Type
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._thresholds import MOST_NUMBERS
 
@@ -118,6 +118,14 @@ class Prepared:
     @functools.cached_property
     def origins(self) -> dict[str, list[str]]:
         return origins_of(self.model.graph)
+
+    def fed_axis(self, length: Length) -> tuple[str, int] | None:
+        """Return the input and the axis that a length has its name from; no other has the same."""
+        for name in self.model.graph.inputs:
+            shape = self.shape(name)
+            if isinstance(length, str) and shape is not None and self.is_tensor(name) and length in shape:
+                return name, shape.index(length)
+        return None
 
     def ancestors(self, name: str) -> dict[str, None]:
         """Return a value, its origins, theirs and so on."""

@@ -310,13 +310,19 @@ def reshape(node: Node, known: Inference) -> Type:
     if wanted is None:
         return tensor(type_.number)
     old = type_.shape
+    name = next((length for length in wanted if isinstance(length, str)), None)
+    # A tensor without items, where only this length is 0, has no other that could be copied for it.
+    is_safe = name and all(
+        all(one == name or (isinstance(one, int) and one > 0) for one in lengths) and lengths.count(name) == 1
+        for lengths in (wanted, old or ())
+    )
     lengths: list[Any] = []
     for k, length in enumerate(wanted):
         if not node.attribute("allowzero", 0):
             own = old[k] if old is not None and k < len(old) else None
             if length == 0:
                 length = own
-            elif isinstance(length, str) and length != own:
+            elif isinstance(length, str) and length != own and not is_safe:
                 length = None  # it may be 0 in a run
         lengths.append(length)
     if -1 in lengths:

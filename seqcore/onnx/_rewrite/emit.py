@@ -51,6 +51,8 @@ class Builder:
         self.squeezed: dict[str, tuple[str, tuple[int, ...]]] = {}
         # A tensor, and tables of starts and ends of its pieces → the lengths; "" if the last may end behind.
         self.cuts: dict[tuple[str, str, str], str] = {}
+        # A split, of what length and in which graph → what tells where its pieces are.
+        self.shared: dict[tuple[Any, ...], tuple[str, ...]] = {}
         # Lengths of ours, which need no check.
         self.lengths: set[str] = set()
         # Numbers of pieces → where each starts: the first at 0.
@@ -101,6 +103,7 @@ class Builder:
 
     def apply(self) -> None:
         """Put the nodes into the model."""
+        self.shared.clear()  # another pass may drop what nothing reads
         if not (self._before or self._instead or self._after):
             return
         for graph in list(self._model.graph.all_graphs()):

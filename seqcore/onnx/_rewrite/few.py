@@ -114,7 +114,7 @@ def _checks(node: Node, prepared: Prepared) -> bool:
     maker, table = prepared.producer(node.inputs[0]), prepared.constant(node.inputs[0])
     is_of_shape = maker is not None and maker.is_op("Shape")
     if prepared.constant(node.inputs[1]) is not None:
-        return not is_of_shape
+        return prepared.type(node.inputs[0]).rank == 1 and not is_of_shape
     return is_of_shape or (table is not None and len(table) == 1)
 
 
