@@ -114,5 +114,7 @@ def test_any_lengths(name, read):
 
 def test_what_is_padded_is_a_few_times_what_there_is():
     result = lower(made("rows", "joined"))
-    feeds = [feed("rows", lengths) for lengths in ([64] * 9, [0] * 6 + [7], [*range(30)], [*[1] * 200, 300])]
+    feeds = [
+        feed("rows", lengths) for lengths in ([64] * 17, [1] * 20 + [7], [*range(30)], [*[1] * 200, 300])
+    ]
     assert takes_first(result, feeds) == [True, True, True, False]

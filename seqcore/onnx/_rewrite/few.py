@@ -15,7 +15,7 @@ from seqcore.onnx._model.graph import Graph, Node, reads_of, rename
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._thresholds import LEAST_PREPARED, LOOP_TAKES, MOST_AROUND, MOST_ONE_BY_ONE
+from seqcore.onnx._thresholds import LEAST_PREPARED, LOOP_TAKES, MOST_AROUND, MOST_NOT_PADDED, MOST_ONE_BY_ONE
 
 _MORE = "more"  # the name of the branch for more iterations
 
@@ -56,13 +56,13 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     otherwise = choice.graphs["else_branch"]
     prepares = _only_for(graph, choice, prepared)
     at_once = choice.graphs["then_branch"]
-    # Padded rows come from a loop too, with two nodes more in each iteration.
-    padded = [node for node in at_once.nodes if node.is_op("Loop")]
-    each = _size(loop.body) - sum(_size(node.body) for node in padded)
-    nmore = len(prepares) + _size(at_once) + LOOP_TAKES * len(padded)
-    nmore -= sum(_size(node.body) for node in padded)
-    naround = _size(otherwise) - _size(loop.body)
+    # Padded rows come from a loop too, whose iterations have two nodes more.
+    inside = sum(_size(node.body, prepared) for node in at_once.nodes if node.is_op("Loop"))
+    each = _size(loop.body, prepared)
+    nmore, naround = len(prepares) + _size(at_once, prepared), _size(otherwise, prepared) - each
     most = min(MOST_ONE_BY_ONE, (nmore - naround - LOOP_TAKES) // max(each, 1))
+    if inside:
+        most = MOST_NOT_PADDED
     if len(prepares) < LEAST_PREPARED or naround > MOST_AROUND or most < 1:
         return
     nodes = Nodes(builder, loop)
@@ -118,8 +118,10 @@ def _checks(node: Node, prepared: Prepared) -> bool:
     return is_of_shape or (table is not None and len(table) == 1)
 
 
-def _size(graph: Graph) -> int:
-    return sum(not node.is_op("Identity", "Constant") for node in graph.all_nodes())
+def _size(graph: Graph, prepared: Prepared) -> int:
+    """Return how many nodes a runtime can't do without."""
+    nodes = (node for node in graph.all_nodes() if not node.is_op("Identity", "Constant"))
+    return sum(any(prepared.constant(name) is None for name in node.inputs) for node in nodes)
 
 
 def copied(graph: Graph, names: Mapping[str, str], builder: Builder, word: str) -> Graph:
