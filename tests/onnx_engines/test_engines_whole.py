@@ -95,7 +95,7 @@ class TestDeclined:
             t = SequenceErase (s)
         }}"""
         x = np.arange(LONG + 2, dtype=np.float32)
-        why = f"SplitToSequence 's' makes more than {LONG} pieces in every run"
+        why = f"makes more than {LONG} pieces in every run"
         assert_values(self.declined(text, why, x=x), [list(x[:-1, None])])
 
     @pytest.mark.parametrize("split", ["int64 k", "int64[] k"])

@@ -12,7 +12,7 @@ iterations of each make long lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import reduce
 from typing import Any
 
@@ -83,15 +83,17 @@ class RaggedModel:
         if has_lists(lowered) and not makes_lists:
             raise Declined("its loops only read sequences")
         size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
-        if size > MOST_LARGER_THAN_STEPS * given_size and not has_nested_lists(prepared):
-            raise Declined("iterations of its loops have many nodes more then")
         if lowered is not opened.prepared:
             lowered = with_few_iterations(found)
         _check_conditions(lowered)
         self._inputs, self._outputs = opened.inputs, opened.outputs
         self._shapes = {name: prepared.shape(name) or () for name in opened.inputs}
         self._dtypes = {name: dtype_of(prepared.type(name).number) for name in opened.inputs}
-        is_limited = _limit_sizes(lowered)
+        given_states = {name for node in nodes for graph in node.graphs.values() for name in graph.inputs}
+        is_limited = _limit_sizes(lowered, given_states)
+        is_much = size > MOST_LARGER_THAN_STEPS * given_size and not has_nested_lists(prepared)
+        if is_much and (is_limited or not makes_lists):
+            raise Declined("iterations of its loops have many nodes more then")
         if is_limited:
             lowered = lowered.again(lowered.model)
         # A padded list isn't copied again and again, unless its elements differ much in length.
@@ -166,14 +168,19 @@ def _check_conditions(prepared: Prepared) -> None:
             raise Declined(f"{node.label()} may have a condition of several items")
 
 
-def _limit_sizes(prepared: Prepared) -> bool:
-    """Let loops fail that carry large tensors of unknown length; return whether there are such."""
+def _limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
+    """Let loops fail that carry large tensors of unknown length; return whether there are such.
+
+    The states of the given model are none of lists.
+    """
     model = prepared.model
     builder = Builder(model, "check")
     found = False
     for loop in [node for node in model.graph.all_nodes() if node.is_op("Loop")]:
         parts = parts_of(loop)
-        names = [name for name in parts.next_states if _may_grow(prepared.shape(name))]
+        states = zip(parts.states, parts.next_states, strict=True)
+        ours = [name for state, name in states if state not in given_states]
+        names = [name for name in ours if _may_grow(prepared.shape(name))]
         if not names:
             continue
         found = True

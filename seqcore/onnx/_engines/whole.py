@@ -27,7 +27,7 @@ from seqcore.onnx._rewrite.few import few_of
 from seqcore.onnx._rewrite.maps import write_out_maps
 from seqcore.onnx._rewrite.prune import read_names
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import AS_LARGE, FEW, HEAVY, LONG, MOST_READ, TRIPS
+from seqcore.onnx._thresholds import AS_LARGE, FEW, HEAVY, LIST_TAKES, LONG, MOST_READ, TRIPS
 
 
 class WholeModel(Executable):
@@ -144,7 +144,8 @@ def _size_of(graph: Graph, trips: int, prepared: Prepared) -> int:
         branches = _branches_of(node, trips, prepared) if node.is_op("If") else [*node.graphs.values()]
         inner = [_size_of(one, trips, prepared) for one in branches]
         times = trips if record_of(node).may_repeat(node) else 1
-        size += (not node.is_op("Identity")) + times * max(inner, default=0)
+        own = 0 if node.is_op("Identity") else LIST_TAKES if record_of(node).is_of_lists else 1
+        size += own + times * max(inner, default=0)
     return size
 
 
@@ -160,7 +161,7 @@ def _branches_of(choice: Node, trips: int, prepared: Prepared) -> list[Graph]:
 def quick_from(lowered: Prepared, given: Prepared) -> int:
     """Return up to how many iterations the given model is quicker, or about as quick."""
     sizes = ((n, size_of(lowered, n), size_of(given, n)) for n in range(1, FEW + 1))
-    return next((n - 1 for n, size, given_size in sizes if AS_LARGE * size <= given_size), FEW)
+    return next((n - 1 for n, size, given_size in sizes if size <= AS_LARGE * given_size), FEW)
 
 
 def _has_loop(graph: Graph) -> bool:
