@@ -62,7 +62,7 @@ def test_at_the_limit(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "are_short"), [("replay_memory", True), ("stitched", False)])
+@pytest.mark.parametrize(("name", "are_short"), [("moving_median", True), ("stitched", False)])
 def test_long_loops(name, are_short):
     """Of more iterations than short ones: of the one, the lists stay short, of the other they get long."""
     used = InferenceSession(MODELS[name].path)
