@@ -82,7 +82,6 @@ class RaggedModel:
         makes_lists = carries_lists(prepared) or any(node.is_op("SequenceMap") for node in nodes)
         if has_lists(lowered) and not makes_lists:
             raise Declined("its loops only read sequences")
-        size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
         if lowered is not opened.prepared:
             lowered = with_few_iterations(found)
         _check_conditions(lowered)
@@ -91,6 +90,7 @@ class RaggedModel:
         self._dtypes = {name: dtype_of(prepared.type(name).number) for name in opened.inputs}
         given_states = {name for node in nodes for graph in node.graphs.values() for name in graph.inputs}
         is_limited = _limit_sizes(lowered, given_states)
+        size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
         is_much = size > MOST_LARGER_THAN_STEPS * given_size and not has_nested_lists(prepared)
         if is_much and (is_limited or not makes_lists):
             raise Declined("iterations of its loops have many nodes more then")
