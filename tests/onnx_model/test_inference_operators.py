@@ -416,6 +416,13 @@ CORNERS = {
         }""",
         {"x": zeros(1, 2, 3)},
     ),
+    "a length of a Reshape that is 0": (
+        """g (float[A, 6] x) => (float[] y) {
+            s = Shape (x) o = Constant <value_ints = [0]> () n = Gather (s, o)
+            k = Constant <value_ints = [3, 2]> () c = Concat <axis = 0> (n, k) y = Reshape (x, c)
+        }""",
+        {"x": zeros(0, 6)},
+    ),
     "two names for several lengths": (
         """g (float[A, B] x, float[A, B] z) => (float[] y) {
             s = Shape (x) q = Shape (z) c = Concat <axis = 0> (s, q) y = ConstantOfShape (c)

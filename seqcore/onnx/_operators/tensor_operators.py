@@ -350,6 +350,15 @@ def _what_is_left(old: Shape, lengths: list[Any]) -> Length:
     return size // rest if rest and size % rest == 0 else None
 
 
+def resize(node: Node, known: Inference) -> Type:
+    """Its sizes are the shape, whatever it gets."""
+    sizes = known.numbers_of(node.inputs[3]) if node.input(3) else None
+    policy = node.attribute("keep_aspect_ratio_policy", b"stretch")
+    if sizes is None or policy != b"stretch" or node.attribute("axes") is not None:
+        return known.by_onnx(node)[0]
+    return tensor(known.type(node.inputs[0]).number, tuple(sizes))
+
+
 def expand(node: Node, known: Inference) -> Type:
     type_, wanted = known.type(node.inputs[0]), _wanted(node.inputs[1], known)
     if type_.shape is None or wanted is None:
@@ -624,6 +633,7 @@ _rows(
 )
 _rows("Split", None, batch_rule=BatchRule(rules.along_first, adds_none=True))
 _rows("Reshape", reshape, batch_rule=BatchRule(rules.reshape, runs_empty=True, adds_none=True))
+_rows("Resize", resize)
 _rows("Expand", expand, batch_rule=BatchRule(rules.expand))
 _rows("Tile", None, batch_rule=BatchRule(rules.tile))
 _rows("Pad", None, batch_rule=BatchRule(rules.pad))

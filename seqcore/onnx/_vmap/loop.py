@@ -254,7 +254,7 @@ class VectorizedLoop:
         body.values[self._parts.going_in] = Value(going, False)
         states = States(self._loop, body, self._shapes)
         states.follow(self._parts.initial)
-        final = states.final(self._parts.initial, nodes.op("Sub", body.count, nodes.constant([1])))
+        final = states.final(self._parts.initial)
         nplain = len(self._parts.scans) - len(self._lists)
         results = [*final, *(body.rows(name) for name in self._parts.scans[:nplain])]
         self._outputs = self._loop.outputs[: len(results)]

@@ -139,8 +139,8 @@ class States:
         body.fails_empty()
         return Value(nodes.slice(all_, nodes.constant([0]), nodes.constant([-1]), 0), True)
 
-    def final(self, given: list[str], last: str) -> list[str]:
-        """Return the states after these iterations; `last` is where the last one stands, of shape [1]."""
+    def final(self, given: list[str]) -> list[str]:
+        """Return the states after these iterations."""
         body, nodes = self._body, self._body.nodes
         results = []
         for state, start, after in zip(self._parts.states, given, self._parts.next_states, strict=True):
@@ -151,14 +151,10 @@ class States:
                 results.append(nodes.op("Add", start, nodes.sum(self._rows[state])))
                 continue
             if state in self._steps:
-                times = nodes.op("Add", last, nodes.constant([1]))
-                results.append(nodes.squeeze(self._after(state, start, times), 0))
+                results.append(nodes.squeeze(self._after(state, start, body.count), 0))
                 continue
-            # A sum is there before the first iteration too.
-            at = nodes.op("Add", last, nodes.constant([1])) if state in self._sums else last
-            end = nodes.op("Add", at, nodes.constant([1]))
-            row = nodes.slice(self._sums.get(state) or body.rows(after), at, end, 0)
-            results.append(nodes.squeeze(row, 0))
+            rows = self._sums.get(state) or body.rows(after)
+            results.append(nodes.op("Gather", rows, nodes.constant(-1), axis=0))
         return results
 
 

@@ -242,7 +242,7 @@ class Tracer:
             return indices
         nodes = self.nodes
         taken = nodes.unsqueeze(self.taken, *range(1, 1 + rank)) if rank else self.taken
-        if (tensor, axis) not in self.guards:
+        if (tensor, axis) not in self.guards and not self._has_row_for_each(tensor, axis):
             length = nodes.length(tensor, axis)
             self.guards[tensor, axis] = nodes.op("Greater", length, nodes.constant(0))
         at = nodes.op("Cast", indices, to=TensorProto.INT64)
@@ -309,6 +309,14 @@ class Tracer:
         ones = self.nodes.constant([1] * (own if rank is None else rank))
         shape = self.nodes.op("Concat", self.count, ones, axis=0)
         return self.nodes.op("Expand", here, shape)
+
+    def _has_row_for_each(self, tensor: str, axis: int) -> bool:
+        """Return whether there are as many iterations as an axis of a tensor is long."""
+        gather = self.prepared.producer(self._unchecked(self.trips)[0])
+        shape = gather and gather.is_op("Gather") and self.prepared.producer(gather.inputs[0])
+        if not gather or not shape or not shape.is_op("Shape") or shape.attribute("start", 0):
+            return False
+        return shape.inputs[0] == tensor and self.prepared.integer(gather.inputs[1]) == axis
 
     def in_order(self, data: str, indices: str) -> str:
         """Return a tensor whose rows are those at the numbers of all iterations, "" where that isn't sure.

@@ -344,6 +344,23 @@ def expanded(rng, opset):
     return Case([tensor(rng, shape), known(np.array(wanted, np.int64))])
 
 
+@case_of("Resize")
+def resized(rng, opset):
+    shape = [max(n, 1) for n in lengths(rng, 1)]
+    sizes = [int(n) for n in rng.integers(1, 6, len(shape))]
+    policies = [None, "stretch", "not_larger", "not_smaller"] if opset >= 18 else [None]
+    more = attributes(rng, mode=["nearest"], keep_aspect_ratio_policy=policies)
+    if opset >= 18 and rng.integers(3) == 0:
+        axis = int(rng.integers(len(shape)))
+        sizes, more = sizes[:1], more | {"axes": [axis]}
+    if rng.integers(4):
+        sized = [None, known(np.array(sizes, np.int64))]
+    else:
+        sized = [known(np.array([2.0] * len(sizes), np.float32))]
+    roi = [known(np.zeros(0, np.float32))] if opset < 13 else [None]
+    return Case([tensor(rng, shape), *roi, *sized], more)
+
+
 @case_of("ConstantOfShape")
 def filled(rng, opset):
     value = helper.make_tensor(
