@@ -30,8 +30,8 @@ FEW = 8
 # Lists of more elements, which go in one by one, are slower than values and lengths: these take 0.8 of their
 # time at 16 elements and 0.4 at 63, at 8 1.2 times as long.
 MOST_TO_CONVERT = 16
-# Where models are compared by their nodes, one of lists counts as so many: so the numbers tell the times, but
-# for the root of what they differ by (1.6 times the nodes took 1.2 times as long, 0.6 times 0.8).
+# Models are compared by their nodes, and one of lists counts as so many. So 1.6 times the nodes took 1.2 times as
+# long, and 0.6 times the nodes 0.8.
 LIST_TAKES = 2
 # From fewer iterations on, if by these it has at most so many times the given one's nodes: it takes 0.7 to
 # 1.2 of the time at 1 to 3 iterations.
@@ -103,7 +103,7 @@ MOST_ONE_BY_ONE, LOOP_TAKES = 4, 4
 # … and there have to be so many before the choice of all at once, or it is quick. Where more than so many are
 # around the loop, which pack lists, nothing is gained.
 LEAST_PREPARED, MOST_AROUND = 8, 8
-# Of a loop that pads what it appends, the one that doesn't takes 0.7 of the time up to here.
+# Up to so many iterations, a loop that joins what it appends takes 0.7 of the time of one that pads it.
 MOST_NOT_PADDED = 16
 
 # Bodies of maps: in copies a body of up to 6 nodes takes about half of the time of single runs.

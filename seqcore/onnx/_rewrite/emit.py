@@ -46,7 +46,7 @@ class Builder:
         # Zeros that there are only after a check, and those that fail as an axis or a position alone.
         self.zeros: set[str] = set()
         self.positions: set[str] = set()
-        # What was unsqueezed → of what, along which axes; and what was squeezed.
+        # An unsqueezed tensor → the one before, and the axes; and the same for squeezed tensors.
         self.unsqueezed: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.squeezed: dict[str, tuple[str, tuple[int, ...]]] = {}
         # A tensor, and tables of starts and ends of its pieces → the lengths; "" if the last may end behind.
@@ -354,9 +354,9 @@ class Nodes:
         return self.fail_if(self.op("Not", self.op("Equal", one, other)))
 
     def zero_if_equal(self, one: str, other: str) -> str:
-        """Return a scalar that is 0 where two integers are equal; otherwise it is no axis and no position.
+        """Return a scalar that is 0 where two integers are equal, and otherwise out of range.
 
-        It is for an axis of a vector, or a position in one element: there, -1 is as good as 0, so it is the
+        It is for an axis of a vector, or a position in one element. There, -1 is as good as 0, so it is the
         difference twice.
         """
         if self.builder.is_for_openvino or not self.builder.has_checks:

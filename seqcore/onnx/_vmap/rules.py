@@ -354,7 +354,7 @@ def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
 def _lengths_of_pieces(node: Node, body: Tracer) -> str | None:
     """Return the lengths of the pieces of a split if a Slice makes these, "" for lengths that aren't at hand.
 
-    Their bounds are known to lie in the tensor, but for the last end. None stands for another Slice.
+    Their bounds are known to lie in the tensor, except the last end. None stands for another Slice.
     """
     makers = [body.prepared.producer(name) for name in node.inputs[1:3]]
     if not all(maker and maker.is_op("Gather") for maker in makers):
