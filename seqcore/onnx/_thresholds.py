@@ -30,8 +30,8 @@ FEW = 8
 # Lists of more elements, which go in one by one, are slower than values and lengths: these take 0.8 of their
 # time at 16 elements and 0.4 at 63, at 8 1.2 times as long.
 MOST_TO_CONVERT = 16
-# Models are compared by their nodes, and one of lists counts as so many. So 1.6 times the nodes took 1.2 times as
-# long, and 0.6 times the nodes 0.8.
+# Models are compared by their nodes, and one of lists counts as so many. So 1.6 times the nodes took 1.2 of
+# the time, and 0.6 times the nodes 0.8.
 LIST_TAKES = 2
 # From fewer iterations on, if by these it has at most so many times the given one's nodes: it takes 0.7 to
 # 1.2 of the time at 1 to 3 iterations.

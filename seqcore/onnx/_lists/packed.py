@@ -376,7 +376,7 @@ class Joined(Packed):
             return
         values, ones = pieces.in_line(nodes)
         length = head(nodes, pieces.piece_shape(nodes), nodes.constant([1]))
-        nodes.op("Mul", ones, length, out=lengths)
+        nodes.op("Expand", length, nodes.op("Shape", ones), out=lengths)
         others = [shape_tensor(nodes, self._prepared, self.shape[1:])] if self.shape[1:] else []
         nodes.reshape(values, nodes.join_axes(sum_of(nodes, lengths), *others), joined)
 
