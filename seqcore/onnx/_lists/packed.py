@@ -5,7 +5,6 @@ elements of one known shape (4, 2)       Rows      one tensor (3, 4, 2)
 elements (?, 2), joined along axis 0     Joined    joined (|a| + |b| + |c|, 2), and lengths (3,)
 elements of one rank 2                   Numbers   values (|a| + |b| + |c|), all numbers one behind the other
                                                    extents (3, 2), the shape of each
-the same, joined along axis 1            Turned    the same of their transposes, for which that is axis 0
 
 An edit copies the tensors. So in sessions of ours this is only for lists outside of loops, and elements of
 one shape.
@@ -44,23 +43,20 @@ def pack_as(
     shape: tuple,
     prepared: Prepared,
     builder: Builder,
-    joins: Set[int | None],
-    cuts: Set[int | None],
+    axes: Set[int | None],
 ) -> Packed:
     """Return as what a list goes on, whose elements have in common what is known of their shape.
 
-    `joins` are the axes along which it is joined, and `cuts` those along which it is made of a tensor, or
-    goes out of the model: None where it is along another one than those of its elements.
+    `axes` are those along which it is joined, made of a tensor, or goes out of the model: None where it is
+    along another one than those of its elements.
     """
     if shape == NEVER:
         return Nothing(name, element_type, (), prepared, builder)
     if are_rows(shape):
         return Rows(name, element_type, shape, prepared, builder)
     unknown = [k for k, length in enumerate(shape) if length is None]
-    if len(unknown) == 1 and joins | cuts <= {*unknown}:
+    if len(unknown) == 1 and axes <= {*unknown}:
         return Joined(name, element_type, shape, prepared, builder, unknown[0])
-    if not cuts and len(joins) == 1 and (axis := max(joins, key=bool)):
-        return Turned(name, element_type, shape, builder, axis)
     return Numbers(name, element_type, shape, builder)
 
 
@@ -539,34 +535,3 @@ class Numbers(Packed):
                 length = nodes.slice(shape, nodes.constant([k]), nodes.constant([k + 1]), 0)
                 columns.append(nodes.unsqueeze(nodes.op("Expand", length, n), 1))
         nodes.op("Concat", *columns, axis=1, out=extents)
-
-
-class Turned(Numbers):
-    """Numbers of elements that have the axis in front along which they are joined."""
-
-    def __init__(self, name: str, element_type: int, shape: tuple, builder: Builder, axis: int) -> None:
-        self._order = [axis, *(k for k in range(len(shape)) if k != axis)]
-        self._given = shape
-        super().__init__(name, element_type, tuple(shape[k] for k in self._order), builder)
-
-    def _turned(self, nodes, element):
-        return nodes.op("Transpose", element, perm=self._order)
-
-    def _back(self, nodes, tensor, shape, out):
-        nodes.declare(out, self.element_type, shape)
-        order = [self._order.index(k) for k in range(self.rank)]
-        return nodes.op("Transpose", tensor, perm=order, out=out)
-
-    def _row(self, nodes, element):
-        return super()._row(nodes, self._turned(nodes, element))
-
-    def construct(self, nodes, elements):
-        super().construct(nodes, [self._turned(nodes, one) for one in elements])
-
-    def at(self, nodes, position, out):
-        return self._back(nodes, super().at(nodes, position, ""), self._given, out)
-
-    def join(self, nodes, axis, stacks, out):
-        joined = self._concat(nodes, 0, self._first_extent(nodes, 0), "")
-        axis = self._order[0]
-        self._back(nodes, joined, [*self._given[:axis], None, *self._given[axis + 1 :]], out)

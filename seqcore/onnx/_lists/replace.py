@@ -170,7 +170,7 @@ class _PackedLists(_Chosen):
             pays = which == OUTSIDE and any(_is_edited(prepared.producer(name)) for name in names)
             axes = _axes_of(names, prepared)
             for name in names:
-                self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder, *axes)
+                self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder, axes)
                 if pays and name in graph.outputs:
                     self.restored[name] = self.forms[name]
 
@@ -190,30 +190,30 @@ def _families(prepared: Prepared) -> list[list[str]]:
     return list({id(names): names for names in family.values()}.values())
 
 
-def _axes_of(names: list[str], prepared: Prepared) -> tuple[set[int | None], set[int | None]]:
-    """Return along which axes a family is joined, and along which it is made of tensors or goes out as such.
+def _axes_of(names: list[str], prepared: Prepared) -> set[int | None]:
+    """Return along which axes a family is joined, made of tensors, or goes out as such.
 
     None stands for another axis than those of the elements, or for all of them.
     """
-    joins, cuts = set[int | None](), set[int | None]()
+    axes = set[int | None]()
     for name in names:
         maker, rank = prepared.producer(name), prepared.type(name).rank
         if maker is not None and maker.is_op("SplitToSequence"):
             # Rows are of one length, and may stand one behind the other too.
             keeps = maker.attribute("keepdims", 1)
-            cuts.add(axis_from_front(maker.attribute("axis", 0), rank) if keeps else 0)
+            axes.add(axis_from_front(maker.attribute("axis", 0), rank) if keeps else 0)
         elif maker is not None and maker.op_type == FROM_EXTENTS:
-            cuts.add(None)
+            axes.add(None)
         for node, graph in prepared.readers[name]:
             if node is None and graph is prepared.model.graph:
-                cuts.add(None)
+                axes.add(None)
             elif node is not None and node.op_type == TO_TENSORS:
                 has_lengths = min(node.attribute("shape", [-1])[1:], default=0) >= 0
-                cuts.add(0 if has_lengths and not node.attribute("rows", 0) else None)
+                axes.add(0 if has_lengths and not node.attribute("rows", 0) else None)
             elif node is not None and node.is_op("ConcatFromSequence"):
                 is_stack = bool(node.attribute("new_axis", 0))
-                joins.add(None if is_stack else axis_from_front(node.attribute("axis", 0), rank))
-    return joins, cuts
+                axes.add(None if is_stack else axis_from_front(node.attribute("axis", 0), rank))
+    return axes
 
 
 def _repeated(graph: Graph) -> set[str]:
