@@ -12,8 +12,8 @@ iterations of each make long lists.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Set
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -171,27 +171,44 @@ def _check_conditions(prepared: Prepared) -> None:
 def _limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
     """Let loops fail that carry large tensors of unknown length; return whether there are such.
 
-    The states of the given model are none of lists.
+    The states of the given model are none of lists. If a state grows by as much in each iteration, the number
+    of these tells how large it gets.
     """
-    model = prepared.model
-    builder = Builder(model, "check")
-    found = False
-    for loop in [node for node in model.graph.all_nodes() if node.is_op("Loop")]:
+    builder, found = Builder(prepared.model, "check"), False
+    # A size beyond the table is an error. So an iteration has one node more, not four.
+    table = np.ones(MOST_COPIED_IN_LOOPS + 1, bool)
+    for loop in [node for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]:
         parts = parts_of(loop)
-        states = zip(parts.states, parts.next_states, strict=True)
-        ours = [name for state, name in states if state not in given_states]
-        names = [name for name in ours if _may_grow(prepared.shape(name))]
-        if not names:
-            continue
-        found = True
-        nodes = Nodes(builder, "check", loop.body.nodes)
-        size = reduce(
-            lambda one, other: nodes.op("Add", one, other), [nodes.op("Size", one) for one in names]
-        )
-        # A size beyond the table is an error. So an iteration has one node more, not four.
-        table = nodes.constant(np.ones(MOST_COPIED_IN_LOOPS + 1), bool)
-        go_on_with(loop, nodes.op("Gather", table, size, axis=0), nodes, prepared)
+        states = zip(parts.initial, parts.states, parts.next_states, strict=True)
+        ours = [one for one in states if one[1] not in given_states and _may_grow(prepared.shape(one[2]))]
+        is_told = not parts.why_not_a_range(prepared) and prepared.type(parts.trips).rank == 0
+        told = [(one[0], n) for one in ours if is_told and (n := _growth(*one[1:], prepared)) is not None]
+        names = [one[2] for one in ours if not is_told or _growth(*one[1:], prepared) is None]
+        found |= bool(ours)
+        if told:
+            nodes = builder.before(loop)
+            size = nodes.op("Mul", parts.trips, nodes.constant(sum(growth for _, growth in told)))
+            for one in [one for one, _ in told if 0 not in (prepared.shape(one) or ())]:
+                size = nodes.op("Add", size, nodes.op("Size", one))
+            loop.inputs[1] = nodes.op("Gather", nodes.constant(table, bool), size, axis=0)
+        if names:
+            nodes = Nodes(builder, "check", loop.body.nodes)
+            sizes = [nodes.op("Size", one) for one in names]
+            size = nodes.op("Max", *sizes) if len(sizes) > 1 else sizes[0]
+            go_on_with(loop, nodes.op("Gather", nodes.constant(table, bool), size, axis=0), nodes, prepared)
+    builder.apply()
     return found
+
+
+def _growth(state: str, after: str, prepared: Prepared) -> int | None:
+    """Return how many numbers a state gets in each iteration, None if that may differ."""
+    node = prepared.producer(after)
+    others = [name for name in node.inputs if name != state] if node and node.is_op("Concat") else []
+    if node is None or len(others) != 1 or len(node.inputs) != 2:
+        return None
+    shape = prepared.shape(others[0]) or (None,)
+    lengths = [length for length in shape if isinstance(length, int)]
+    return math.prod(lengths) if len(lengths) == len(shape) else None
 
 
 def _may_grow(shape: Shape) -> bool:
