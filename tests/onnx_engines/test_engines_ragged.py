@@ -135,6 +135,29 @@ def test_nested_loops(monkeypatch, most):
     assert ("given steps" in counts) == (most == 100)
 
 
+@pytest.mark.parametrize(
+    ("nrows", "n", "fits"), [(1, 599, True), (1, 600, False), (2, 598, True), (2, 599, False)]
+)
+def test_lists_that_grow_by_a_row_in_each_iteration(monkeypatch, nrows, n, fits):
+    """How large they get, the trip count tells before the loop, and the list that it starts with."""
+    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 600)
+    used = Used("""grows (float[K, 8] x, int64 n) => (float[M, 8] y) <bool yes = {1}> {
+        s0 = SplitToSequence <keepdims = 0> (x)
+        l = Loop (n, yes, s0) <body = b (int64 i, bool go, seq(float[8]) s) => (bool on, seq(float[8]) t) {
+            on = Identity (go)
+            rows = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+            mean = ReduceMean <axes = [0], keepdims = 0> (rows)
+            t = SequenceInsert (s, mean)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+    }""")
+    x = np.ones((nrows, 8), np.float32)
+    for _ in range(3):
+        np.testing.assert_array_equal(used.run(x=x, n=i64(n))[0], np.ones((nrows + n, 8), np.float32))
+    tensors = used.engines.tier("tensors")
+    assert (tensors.taken > 0, tensors.failures > 0) == (fits, not fits)
+
+
 def test_what_stays_as_it_was():
     """An edit without a loop copies nothing in steps; maps on threads stay maps."""
     text = "g (seq(float[N]) s, float[N] x) => (seq(float[N]) t) { t = SequenceInsert (s, x) }"
