@@ -118,7 +118,7 @@ class _Accumulated:
         if self.element_type == TensorProto.UNDEFINED:
             raise Declined("puts elements into it whose type is not known")
         self._is_sure = any(map(is_always_filled, additions))
-        self._zero = ""  # 0, or an error where the elements differ in shape
+        self._ndiffering = ""  # how many lengths of elements are others than those of the first
         for read in trace.reads:
             if not self._can_carry(read):
                 raise Declined(f"reads it on the way, at '{read.node.name}'")
@@ -180,7 +180,7 @@ class _Accumulated:
             parts[::2] = [part and with_lengths(nodes, part, shape) for part in parts[::2]]
         parts = [part for part in parts if part]
         rows = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
-        return nodes.bound(rows, self._zero) if self._zero else rows
+        return nodes.bound_to(rows, self._ndiffering) if self._ndiffering else rows
 
     def _scan_end(
         self, iteration: _Iteration, builder: Builder, additions: tuple[Addition, ...]
@@ -242,8 +242,7 @@ class _Accumulated:
         nodes = builder.after(self.node)
         start, end = nodes.constant([0]), nodes.constant([1])
         differing = nodes.op("Abs", nodes.op("Sub", shapes, nodes.slice(shapes, start, end, 0)))
-        # Only position 0 is in range.
-        self._zero = nodes.require_zero(nodes.op("ReduceSum", differing, keepdims=0))
+        self._ndiffering = nodes.op("ReduceSum", differing, keepdims=0)
 
 
 def _from_end(position: int) -> tuple[bool, int]:

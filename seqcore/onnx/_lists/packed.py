@@ -370,11 +370,12 @@ class Joined(Packed):
             nodes.op("Identity", tensor, out=joined)
             nodes.op("Identity", own, out=lengths)
             return
-        values, ones = pieces.in_line(nodes)
-        length = head(nodes, pieces.piece_shape(nodes), nodes.constant([1]))
-        nodes.op("Expand", length, nodes.op("Shape", ones), out=lengths)
-        others = [shape_tensor(nodes, self._prepared, self.shape[1:])] if self.shape[1:] else []
-        nodes.reshape(values, nodes.join_axes(sum_of(nodes, lengths), *others), joined)
+        rows = pieces.stacked(nodes)
+        shape = nodes.op("Shape", rows)
+        first, second, third = (nodes.constant([k]) for k in range(3))
+        count, length = nodes.slice(shape, first, second, 0), nodes.slice(shape, second, third, 0)
+        nodes.op("Expand", length, count, out=lengths)
+        nodes.op("Identity", nodes.merge_first_axes(rows, self.shape[1:]), out=joined)
 
 
 class Numbers(Packed):

@@ -374,6 +374,13 @@ class Nodes:
             zero = self.require_zero(zero)
         return self.slice(tensor, self.unsqueeze(zero, 0), self.constant([AFTER_ALL]), 0, out=out)
 
+    def bound_to(self, tensor: str, count: str) -> str:
+        """Return a copy of a tensor with axes; the model fails where a number, a scalar, is not 0."""
+        if not self.builder.has_checks:
+            return self.op("Identity", tensor)
+        start = self.op("Gather", self.constant([[0]]), count, axis=0)
+        return self.slice(tensor, start, self.constant([AFTER_ALL]), 0)
+
     def checked(self, tensor: str, zero: str, out: str = "") -> str:
         """Return a tensor as it is, bound to a scalar of `fail_if`, without copying it.
 
