@@ -38,6 +38,8 @@ MISTAKES = [
     ("seq.accumulate(np.sqrt)", TypeError, ["ufunc must be", "two arguments", "sqrt"]),
     ("seq.accumulate('max')", TypeError, ["ufunc must be", "use np.maximum"]),
     ("seq.accumulate(np.matmul)", TypeError, ["ufunc must be", "matmul"]),
+    ("seq.accumulate(np.bitwise_or)", TypeError, ["bitwise_or can't", "elements of dtype float32:"]),
+    ("ints.accumulate(np.bitwise_or, dtype='f4')", TypeError, ["elements of dtype int64 as float32:"]),
     ("sq.TensorSequence({1, 2})", TypeError, ["order", "set", "list"]),
     # A tensor of another dtype: which one, both dtypes, astype.
     (

@@ -113,6 +113,13 @@ def test_numbers_that_wrap(huge):
             make(VALUES, numbers)
 
 
+@pytest.mark.parametrize(("offsets", "may_be"), [([6, 4], True), ([6, 5], False), ([6, 5, -1], False)])
+def test_numbers_that_may_be_lengths(offsets, may_be):
+    with pytest.raises(ValueError, match="offsets can't decrease") as caught:
+        TensorSequence.from_offsets(VALUES, offsets)
+    assert ("did you pass lengths?" in str(caught.value)) == may_be
+
+
 def test_no_offsets():
     for none in ([], (), np.array([], np.int64)):
         with pytest.raises(ValueError, match=r"offset"):
