@@ -1,5 +1,6 @@
 """Rows of each element, over mixtures of sources, layouts and histories: what slices of each array give."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.mixtures import mixtures
 from support.results import same
-from support.strategies import NUMERIC_NAMES
+from support.strategies import NUMERIC_NAMES, filled
 from support.surface import SEQUENCES, all_windows, made, window_ids
 
 from seqcore import TensorSequence, split_to_sequence
@@ -78,7 +79,8 @@ def test_rows_are_those_of_each_array(mixture, position):
     if not model:
         assert seq.take_rows(position).shape == (0,)
     elif len({t.shape[1:] for t in model}) > 1:
-        with pytest.raises(ValueError, match=r"rows of different shapes|no row"):
+        first = re.escape(str(model[0].shape))
+        with pytest.raises(ValueError, match=rf"but element 0 has shape {first}: rows of different|no row"):
             seq.take_rows(position, empty=model[0].dtype.type(0) if model[0].dtype != object else "")
     else:
         fits = [-len(t) <= position < len(t) for t in model]
@@ -124,6 +126,14 @@ def test_running_results_are_numpys(mixture, ufunc, dtype):
     found._check()
     assert len(found) == len(wanted)
     assert all(same(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.maximum])
+def test_running_results_of_a_type_that_numpy_has_no_loop_for(ufunc):
+    model = [filled("bfloat16", (n, 2), start=n) for n in (3, 0, 1, 5)]
+    wanted = [ufunc.accumulate(t, 0) for t in model]
+    for seq in (TensorSequence(model), split_to_sequence(np.concatenate(model), [3, 0, 1, 5])):
+        assert same(seq.accumulate(ufunc), wanted)
 
 
 @given(mixtures(one_rank=True), st.integers(-(2**40), 2**40))
