@@ -68,6 +68,16 @@ def test_batches_and_whole_tensors_are_read_only(max_workers, new_axis):
     assert whole.tolist() == [0, 1]
 
 
+@WORKERS
+def test_results_are_as_long_as_elements(max_workers):
+    """Also where these are as long together as if each had the first one's length."""
+    even = sq.split_to_sequence(np.arange(9.0), 2)
+    more = even[:2] + [np.arange(1.0), np.arange(3.0)]
+    for seq in (even, even[::-1], even[::2], even[1:], more, more[::-1]):
+        found = sq.map_batches(np.negative, seq, batch_size=len(seq), max_workers=max_workers)
+        assert_holds(found, [-one for one in seq])
+
+
 # --- nothing ---
 
 

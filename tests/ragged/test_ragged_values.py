@@ -146,6 +146,16 @@ def test_types_that_are_no_integers(dtype):
             seq.offsets(dtype)
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 4, -1, -2])
+def test_each_few_parts_of_one_length(step):
+    """The last part is shorter."""
+    for start in (None, 1, 2):
+        seq = split_to_sequence(np.zeros((9, 2)), 2)[start::step]
+        lengths = np.array([len(one) for one in seq])
+        assert same(seq.lengths(), lengths)
+        assert same(seq.offsets(), np.cumsum([0, *lengths]))
+
+
 def test_rank_0_has_no_length():
     for shapes in ([()], [(2,), ()], [(), (2, 3)]):
         seq = TensorSequence([filled("int32", shape) for shape in shapes])
