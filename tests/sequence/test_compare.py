@@ -66,6 +66,19 @@ def test_any_item_may_differ(name, layout, n):
         check(laid_out(other, layout), array)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_parts_of_each_layout(layout):
+    """Parts that lie one behind the other, against such that may not."""
+    array = laid_out(filled("int64", (8, 4)), layout)
+    alike, other = array.copy(), array.copy()
+    other[(-1,) * other.ndim] += 1
+    for split in (1, len(array), [len(array)], [1, len(array) - 1]):
+        ours, theirs = sq.split_to_sequence(array, split), sq.split_to_sequence(alike, split)
+        assert (ours == theirs, theirs == ours) == (True, True)
+        theirs = sq.split_to_sequence(other, split)
+        assert (ours == theirs, theirs == ours) == (False, False)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_every_number_of_16_bits(dtype):
     numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
