@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -180,7 +181,9 @@ def test_permutations_of_variable_shapes(name, order):
     """Shapes and data are those of what is stored, as Arrow says."""
     arrays = [filled(name, (2, 3, 4)), filled(name, (1, 2, 5)), filled(name, (2, 0, 1))]
     given, _ = variable(arrays, name, json.dumps({"permutation": list(order)}))
-    assert_holds(from_arrow(given), [one.transpose(order) for one in arrays])
+    seq, expected = from_arrow(given), [one.transpose(order) for one in arrays]
+    assert_holds(seq, expected)
+    assert_holds(pickle.loads(pickle.dumps(seq)), expected)
 
 
 @pytest.mark.parametrize("order", [None, [1, 0]])

@@ -92,6 +92,15 @@ def test_whole_arrays_travel_out_of_band():
     assert sum(sizes(buffers)) + len(data) < seq.nbytes + bookkeeping(seq)
 
 
+def test_whole_arrays_that_begin_at_one_place():
+    """They differ in their shapes, or in their strides alone."""
+    table = filled("float64", (64, 64))
+    arrays = [table, table.T, table[:, :32], table[:, ::2], table[:32], table[::2], table[0], table[:, 0]]
+    seq = TensorSequence([*arrays, *arrays])
+    data, buffers = out_of_band(seq)
+    assert_holds(pickle.loads(data, buffers=buffers), [*arrays, *arrays])
+
+
 def test_a_sequence_of_one_broadcast_value_is_not_blown_up_by_its_pieces():
     seq = split_to_sequence(np.broadcast_to(np.float32(1), (100, 100)))
     data, buffers = out_of_band(seq)
