@@ -34,9 +34,10 @@ def run_in_blocks(blocks):
 
 
 class TestUfuncs:
-    def test_a_whole_row(self, blocks, way):
-        seq = sq.split_to_sequence(np.ones((600, 8)), 2)
-        sq.sequence_map(np.add, seq, np.arange(8.0), **way)
+    @pytest.mark.parametrize("shape", [(8,), (1, 8), (3, 1), (3, 8)])
+    def test_a_whole_row(self, blocks, way, shape):
+        seq = sq.split_to_sequence(np.ones((600, 3, 8)), 2)
+        sq.sequence_map(np.add, seq, np.ones(shape), **way)
         assert run_in_blocks(blocks) == 300
 
     def test_other_callables_run_one_by_one(self, blocks):

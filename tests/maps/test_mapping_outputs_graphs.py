@@ -112,3 +112,9 @@ class TestNodes:
 
     def test_explain_says_what_runs_them(self):
         assert any("the_map" in line for line in explain(model(self.TEXT)))
+
+
+def test_types_of_no_elements():
+    """The graph says them."""
+    found = sq.sequence_map(GraphBody(parsed(PICKS)), rows(N)[:0], places(N)[:0])
+    assert [(len(one), one.dtype) for one in found] == [(0, np.float32), (0, np.float32), (0, np.int64)]
