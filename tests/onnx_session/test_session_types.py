@@ -89,6 +89,25 @@ def test_strings_of_any_length(seed):
         assert z.tolist() == expected[1]
 
 
+@pytest.mark.parametrize("make", [list, tuple, np.array, lambda words: np.array(words, object)])
+def test_strings_to_a_model_of_tensors(make):
+    used = session("g (string[N] x) => (string[N] y) { y = Identity (x) }")
+    (y,) = used.run(None, {"x": make(["a", "é"])})
+    assert y.tolist() == ["a", "é"]
+    with pytest.raises(TypeError, match="'x'"):
+        used.run(None, {"x": [b"a", None]})
+
+
+def test_an_output_of_a_type_that_numpy_lacks():
+    """It is in the bytes that onnxruntime gives."""
+    text = """g (float[N] x) => (float8e4m3fn[M] y) {
+        s = SequenceConstruct (x, x) t = ConcatFromSequence <axis = 0> (s) y = Cast <to = 17> (t)
+    }"""
+    used = session(text, 19)
+    (y,) = used.run(None, {"x": np.ones(4, np.float32)})
+    assert (y.shape, y.dtype.itemsize) == ((8,), 1)
+
+
 def test_items_that_are_no_strings():
     used = session("g (seq(string[A]) s, int64 i) => (string[B] y) { y = SequenceAt (s, i) }")
     for _ in range(4):
