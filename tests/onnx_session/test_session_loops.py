@@ -77,6 +77,24 @@ class TestScanOutputs:
         flags = np.array([[[0], [1], [0], [1]]] * 2, bool)
         assert_values(found, [[image], np.stack([image] * 2), np.array(["x", "x"], object), flags])
 
+    @pytest.mark.parametrize("declares", [True, False])
+    def test_that_a_body_gives_twice(self, declares):
+        """Without a trip both have the lengths that are declared, if any are."""
+        given = model("""
+        g (int64 n, int64[K] k, seq(float[]) s) => (seq(float[]) t, float[T, 3] a, float[T, 3] b) {
+            t, a, b = Loop (n, , s) <body = c (int64 i, bool go, seq(float[]) s)
+                                          => (bool go, seq(float[]) t, float[3] r, float[3] r) {
+                one = SequenceAt (s, i) r = Reshape (one, k) t = SequenceInsert (s, r)
+            }>
+        }""")
+        for one in given.graph.node[0].attribute[0].g.output if not declares else ():
+            one.ClearField("type")
+        rows = floats(3, 3)
+        for n in (0, 2):
+            found = InferenceSession(given).run(None, {"n": i64(n), "k": i64([3]), "s": rows})
+            stack = np.stack(rows)[:n]
+            assert_values(found, [[*rows, *rows[:n]], *[stack if n or declares else stack[:, 0]] * 2])
+
     def test_scan_outputs_whose_shape_changes(self):
         text = """g (int64 n, seq(float[]) s) => (float[T, K] rows) {
             rows = Loop (n, "") <body = b (int64 i, bool go) => (bool go, float[K] row) {
