@@ -336,6 +336,12 @@ CORNERS = {
         }""",
         {"x": zeros(2, 4), "s": np.array([0]), "e": np.array([1])},
     ),
+    "slice along axes that only a run tells": (
+        """g (float[4, 5] x, int64[K] a) => (float[] y) {
+            s = Constant <value_ints = [1]> () e = Constant <value_ints = [3]> () y = Slice (x, s, e, a)
+        }""",
+        {"x": zeros(4, 5), "a": np.array([1])},
+    ),
     "slice backwards from before the start": (
         """g (float[4] x) => (float[] y) {
             s = Constant <value_ints = [-10]> () e = Constant <value_ints = [-100]> ()
