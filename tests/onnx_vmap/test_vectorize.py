@@ -93,11 +93,23 @@ class TestBranches:
         _, outcomes = check_at_once(body(code, "float", **types), feeds, nloops=1)
         assert [one is None for one in outcomes] == [False] * 7 + [True]
 
-    def test_what_may_fail_where_it_is_not_taken(self):
-        code = branching("yes_e = GatherND(w, a)", "no_e = Cast<to = 1>(i)", "float")
-        why = "may fail at GatherND 'yes_e' in a branch that it doesn't take"
-        types = {"x": "int64[1]", "w": "float[2]", "z": "bool"}
-        check_stays(body(code, "float", **types), why, feeds_for(**types))
+    @pytest.mark.parametrize(
+        ("code", "node", "types"),
+        [
+            ("yes_e = GatherND(w, a)", "GatherND 'yes_e'", {"x": "int64[1]", "w": "float[2]"}),
+            (
+                "k = Concat<axis = 0>(w, v) g = ReduceSum<keepdims = 0>(k) yes_e = Mul(a, g)",
+                "Concat 'k'",
+                {"x": "float", "w": "float[2, K]", "v": "float[2, L]"},
+            ),
+        ],
+    )
+    def test_what_may_fail_where_it_is_not_taken(self, code, node, types):
+        types = {**types, "z": "bool"}
+        code = branching(code, "no_e = Cast<to = 1>(i)", "float")
+        why = f"may fail at {node} in a branch that it doesn't take"
+        fed = {name: one.replace("K", "3").replace("L", "2") for name, one in types.items()}
+        check_stays(body(code, "float", **types), why, feeds_for(**fed))
 
 
 class TestWhatStays:

@@ -68,6 +68,8 @@ class TestCuts:
             """c0 = Cast<to = 6>(a) d0 = Cast<to = 6>(b) k = Constant<value = int32[1] {0}>()
             p = Slice(w, c0, d0, k)""",
             "c0 = Squeeze(a, #(0)) c1 = Unsqueeze(c0, #(0)) p = Slice(w, c1, b, #(0))",
+            "f0 = Cast<to = 1>(a) h = Add(w, f0) p = Slice(h, #(0), b, #(0))",
+            "f0 = Cast<to = 1>(a) h = Add(w, f0) p = Slice(h, #(1), b, #(0))",
         ],
     )
     def test_forms(self, part):
