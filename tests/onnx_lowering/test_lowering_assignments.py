@@ -130,14 +130,23 @@ def test_a_reader_between():
     check(text.replace("u = S", "w = SequenceLength (t) d0 = Less (w, n) d = Or (d0, c) u = S"))
 
 
-@pytest.mark.parametrize("step", ["zero", "p{}"])
-def test_a_position_at_the_end_of_a_long_chain(step):
+@pytest.mark.parametrize(
+    ("node", "n"), [("Add (p{0}, zero)", 1_200), ("Squeeze (p{0})", 1_200), ("Add (p{0}, p{0})", 40)]
+)
+def test_a_position_at_the_end_of_a_long_chain(node, n):
     """Longer than Python's stack, and with more ways through it than could be followed."""
-    names = range(1_200 if step == "zero" else 40)
-    chain = " ".join(f"p{k + 1} = Add (p{k}, {step.format(k)})" for k in names)
-    text = f"""g (float[N, 4] x, int64 p0) => (float[4] y) <int64 zero = {{0}}> {{
-        rows = SplitToSequence <keepdims = 0> (x) {chain} y = SequenceAt (rows, p{names[-1] + 1})
+    chain = " ".join(f"p{k + 1} = {node.format(k)}" for k in range(n))
+    text = f"""g (float[N, 4] x, int64 p0) => (float[4] y, float[M, 4] z)
+    <int64 zero = {{0}}, int64 two = {{2}}, bool yes = {{1}}> {{
+        rows = SplitToSequence <keepdims = 0> (x) {chain} y = SequenceAt (rows, p{n})
+        more = Loop (two, yes, rows) <body = b (int64 i, bool c, seq(float[4]) s)
+                                            => (bool c, seq(float[4]) t) {{
+            e = SequenceAt (s, p{n}) t = SequenceInsert (s, e, p{n})
+        }}>
+        z = ConcatFromSequence <axis = 0, new_axis = 1> (more)
     }}"""
     model, feed = parse(text), {"x": rows(3), "p0": np.array(0)}
     for running in (session(lower(model)), InferenceSession(model, compile="load")):
-        np.testing.assert_array_equal(running.run(None, feed)[0], rows(3)[0])
+        y, z = running.run(None, feed)
+        np.testing.assert_array_equal(y, rows(3)[0])
+        np.testing.assert_array_equal(z, rows(3)[[0, 0, 0, 1, 2]])
