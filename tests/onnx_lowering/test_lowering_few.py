@@ -77,6 +77,15 @@ def test_a_choice_by_size_alone_is_quick(name):
     assert few_of(lower(MODELS[name].path)) == 0
 
 
+@pytest.mark.parametrize("name", ["ragged_softmax", "repeated_phonemes"])
+def test_what_is_computed_for_many_iterations_alone(name):
+    """All but what fails in place of the loop, as by a step that isn't positive."""
+    graph = lower(MODELS[name].path).graph
+    steps = {node.input[2] for node in graph.node if node.op_type == "Range"}
+    assert steps
+    assert steps.isdisjoint(one.name for one in graph.initializer)
+
+
 def test_other_targets():
     assert few_of(lower(sentences(1), target="openvino")) == 0
 
