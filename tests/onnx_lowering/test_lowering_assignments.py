@@ -125,6 +125,45 @@ def test_two_positions(second):
     check(text_of(OWN, "i").replace("u = SequenceInsert (t, g, i)", f"u = SequenceInsert (t, g, {second})"))
 
 
+# A condition of the position p → the branch in which p is assigned, and whether it isn't negative there.
+ASKED = {
+    "Less (p, zero)": ("else", True),
+    "GreaterOrEqual (p, zero)": ("then", True),
+    "Greater (p, minus)": ("then", True),
+    "LessOrEqual (p, minus)": ("else", True),
+    "Not (less)": ("then", True),
+    "Cast <to = 9> (less)": ("else", True),
+    "Less (p, minus)": ("else", False),
+    "GreaterOrEqual (p, minus)": ("then", False),
+    "Greater (zero, p)": ("else", False),
+    "Less (p, one)": ("then", False),
+    "Equal (p, zero)": ("else", False),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_positions_that_a_branch_has_asked_for(asked):
+    """A search that finds nothing gives -1, and only what it finds is assigned."""
+    branch, is_known = ASKED[asked]
+    other = {"then": "else", "else": "then"}[branch]
+    text = f"""g (float[N, 4] x, int64[M] at, int64 n) => (float[A, 4] y)
+        <bool yes = {{1}}, int64 zero = {{0}}, int64 minus = {{-1}}, int64 one = {{1}}> {{
+            s0 = SplitToSequence <keepdims = 0> (x)
+            l = Loop (n, yes, s0) <body = b (int64 i, bool c, seq(float[4]) s) => (bool d, seq(float[4]) v) {{
+                d = Identity (c) p = Gather (at, i) less = Less (p, zero) is_so = {asked}
+                v = If (is_so) <
+                    {branch}_branch = k () => (seq(float[4]) u) {{
+                        e = SequenceAt (s, p) f = Neg (e) t = SequenceErase (s, p)
+                        u = SequenceInsert (t, f, p)
+                    }},
+                    {other}_branch = m () => (seq(float[4]) w) {{ w = Identity (s) }}>
+            }}>
+            y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+        }}"""
+    assert ("ScatterND" in ops(lowered(parse(text)))) is is_known
+    check(text)
+
+
 def test_a_reader_between():
     text = text_of(OWN, "i").replace("d = Identity (c)", "")
     check(text.replace("u = S", "w = SequenceLength (t) d0 = Less (w, n) d = Or (d0, c) u = S"))

@@ -39,12 +39,32 @@ def erase_before(prepared: Prepared, insert: Node) -> Node | None:
         return None
     one, other = erase.inputs[1], insert.inputs[2]
     # From the back, an insert counts one element less.
-    if not (is_never_negative(prepared, one) or _is_last(prepared, one, erase.inputs[0])):
+    is_known = is_never_negative(prepared, one) or _is_last(prepared, one, erase.inputs[0])
+    if not (is_known or _is_not_negative_at(insert, one, prepared)):
         return None
     is_same = one == other or prepared.integer(one) == prepared.integer(other) is not None
     is_alone = [node for node, _ in prepared.readers[erase.outputs[0]]] == [insert]
     graphs = {id(prepared.producers[node.outputs[0]][1]) for node in (erase, insert)}
     return erase if is_same and is_alone and len(graphs) == 1 else None
+
+
+def _is_not_negative_at(node: Node, name: str, prepared: Prepared) -> bool:
+    """Return whether an If around a node has asked that an integer isn't negative, as a -1 for none is."""
+    graph = prepared.producers[node.outputs[0]][1]
+    for choice in prepared.model.graph.all_nodes():
+        if choice.is_op("If") and graph in choice.graphs.values():
+            asked, holds = prepared.producer(choice.inputs[0]), graph is choice.graphs["then_branch"]
+            while asked is not None and asked.is_op("Cast", "Identity", "Not"):
+                holds ^= asked.is_op("Not")
+                asked = prepared.producer(asked.inputs[0])
+            if asked is None or not asked.is_op("Less", "Greater", "LessOrEqual", "GreaterOrEqual"):
+                return False
+            least, is_equal = prepared.integer(asked.inputs[1]), asked.op_type.endswith("Equal")
+            if asked.inputs[0] != name or asked.op_type.startswith("Greater") != holds or least is None:
+                return False
+            # It is greater, or not less, than a number.
+            return least + (is_equal != holds) >= 0
+    return False
 
 
 def _is_last(prepared: Prepared, name: str, sequence: str) -> bool:
