@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from onnx import TensorProto
+
 from seqcore.onnx._model.graph import Graph, Model, Node, reads_of
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
 from seqcore.onnx._model.prepared import Prepared
@@ -136,7 +138,9 @@ def _never_fails(node: Node, prepared: Prepared) -> bool:
         return prepared.constant(node.inputs[2]) is not None
     if node.is_op("Add", "Sub", "Mul", "Min", "Max", "Less", "Equal", "Where"):
         return sum(prepared.type(name).rank != 0 for name in node.inputs) <= 1
-    return node.is_op("Shape", "Unsqueeze", "Cast", "Not", "Identity")
+    if node.is_op("Cast"):
+        return prepared.type(node.inputs[0]).number not in (TensorProto.UNDEFINED, TensorProto.STRING)
+    return node.is_op("Shape", "Unsqueeze", "Not", "Identity")
 
 
 def give_bounds_an_axis(model: Model, prepared: Prepared) -> bool:
