@@ -69,6 +69,20 @@ class TestOrder:
         assert_values(used.run(None, feed), by_reference(onnx.load(one.path), feed))
         assert ran(compiled) == {"short" if beyond <= 0 else "tensors": (1, 0)}
 
+    @pytest.mark.parametrize("name", ["map_resized", "map_padded"])
+    def test_a_map_of_one_thread_makes_no_list_in_onnxruntime(self, name):
+        """In steps it stays a map, as for several threads."""
+        one = MODELS[name]
+        for max_workers in (1, 2):
+            used = InferenceSession(one.path, max_workers=max_workers)
+            compiled = used._engines.compiled
+            feed = one.example(5)
+            assert_values(used.run(None, feed), by_reference(onnx.load(one.path), feed))
+            assert ran(compiled) == {"short" if max_workers == 1 else "steps": (1, 0)}
+            if max_workers == 1:
+                left = {node.op_type for node in compiled.whole.prepared.model.graph.all_nodes()}
+                assert left.isdisjoint(("SequenceMap", "SequenceInsert", "ConcatFromSequence"))
+
     def test_lists_stay_at_the_ends_whose_elements_differ_in_several_axes(self):
         one = MODELS["map_resized"]
         used = InferenceSession(one.path, compile="load")

@@ -190,6 +190,9 @@ class Compiled:
         tensors = Tier("tensors", make)
         made = tensors.get()
         candidates = [first]
+        if self.has_lists and self._max_workers == 1 and _has_maps(lowered):
+            # Steps run a map for all elements, and onnxruntime one by one: then no list need be made.
+            lowered = lower_prepared(given, is_checked=False, maps_read=True).prepared
         if lowered is not given:
             written_out = given if first.made is None else first.made.prepared
             times = 1 if self.has_lists else AS_SMALL
@@ -224,8 +227,7 @@ class Compiled:
     def _made_ragged(self, given: Prepared) -> RaggedModel:
         if given.weights.nbytes >= HEAVY and not self.interface.has_sequences:
             raise Declined("its weights would be held twice")
-        has_maps = any(node.is_op("SequenceMap") for node in given.model.graph.all_nodes())
-        if has_maps and self._max_workers != 1:
+        if self._max_workers != 1 and _has_maps(given):
             raise Declined("its maps are for several workers")
         return RaggedModel(given, self.interface, self._sessions)
 
@@ -266,6 +268,10 @@ class Compiled:
                 yield from (f"    {line}" for line in made.explain())
             if tier.takes_all():
                 return
+
+
+def _has_maps(prepared: Prepared) -> bool:
+    return any(node.is_op("SequenceMap") for node in prepared.model.graph.all_nodes())
 
 
 def _without_beliefs(prepared: Prepared) -> Prepared:
