@@ -270,7 +270,32 @@ class Nothing(Rows):
         self.at(nodes, None, out)
 
 
-class Joined(Packed):
+class _OfSeveralSizes(Packed):
+    """Elements one behind the other in a tensor, and in another one what tells their sizes there."""
+
+    # Where each element starts and ends, both (n, 1), if that is told beforehand.
+    _bounds: tuple[str, str] | None = None
+
+    def _sizes(self, nodes: Nodes) -> str:
+        """Return how long each element is in the first part."""
+        raise NotImplementedError
+
+    def prepare(self, nodes):
+        if self._are_places_shared:
+            sizes = self._sizes(nodes)
+            ends = nodes.op("CumSum", sizes, nodes.constant(0))
+            starts = nodes.op("Sub", ends, sizes)
+            self._bounds = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+
+    def starts_at(self, nodes, places):
+        sizes = self._sizes(nodes)
+        return [[sum_of(nodes, head(nodes, sizes, place)) for place in places], places]
+
+    def length(self, nodes, out):
+        return nodes.length(self.parts[1], out=out)
+
+
+class Joined(_OfSeveralSizes):
     """Elements that differ in length on one axis: a tensor of them joined along it, and their lengths.
 
     Parameters
@@ -295,25 +320,17 @@ class Joined(Packed):
         fixed = [length if isinstance(length, int) else None for length in shape]
         self.part_types = [(element_type, fixed), (TensorProto.INT64, [None])]
         self.part_axes = [axis, 0]
-        # Where each element starts and ends on the axis, both (n, 1), if that is told beforehand.
-        self._bounds: tuple[str, str] | None = None
         # How often the loop runs that makes it, if that alone decides whether it has an element.
         self._trips = ""
 
-    def prepare(self, nodes):
-        if self._are_places_shared:
-            ends = nodes.op("CumSum", self.parts[1], nodes.constant(0))
-            starts = nodes.op("Sub", ends, self.parts[1])
-            self._bounds = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
+    def _sizes(self, nodes):
+        return self.parts[1]
 
     def make_empty(self, nodes):
         joined, lengths = self.parts
         shape = [0 if length is None else length for length in self.shape]
         zeros(nodes, self.element_type, shape_tensor(nodes, self._prepared, tuple(shape)), joined)
         make_empty(nodes, TensorProto.INT64, [0], lengths)
-
-    def starts_at(self, nodes, places):
-        return [[sum_of(nodes, head(nodes, self.parts[1], place)) for place in places], places]
 
     def _row(self, nodes, element):
         shape = nodes.op("Shape", element)
@@ -336,9 +353,6 @@ class Joined(Packed):
             return tail(nodes, joined, nodes.op("Sub", total, length), out, self.axis)
         ((start,), _) = self.starts_at(nodes, [from_front(nodes, position, self.count_of(nodes))])
         return nodes.slice(joined, start, nodes.op("Add", start, length), self.axis, out=out)
-
-    def length(self, nodes, out):
-        return nodes.length(self.parts[1], out=out)
 
     def plan(self, name, prepared, read):
         super().plan(name, prepared, read)
@@ -378,7 +392,7 @@ class Joined(Packed):
         nodes.op("Identity", nodes.merge_first_axes(rows, self.shape[1:]), out=joined)
 
 
-class Numbers(Packed):
+class Numbers(_OfSeveralSizes):
     """Elements of one rank: a tensor of their numbers, and one of their extents.
 
     Parameters
@@ -397,20 +411,9 @@ class Numbers(Packed):
         self.element_type, self.shape, self.rank = element_type, shape, len(shape)
         self.parts = [builder.fresh(f"{name}/values"), builder.fresh(f"{name}/extents")]
         self.part_types = [(element_type, [None]), (TensorProto.INT64, [None, self.rank])]
-        # Where each element starts and ends among the numbers, both (n, 1), if that is told beforehand.
-        self._bounds: tuple[str, str] | None = None
 
-    def prepare(self, nodes):
-        if not self._are_places_shared:
-            return
-        sizes = self.sizes(nodes, self.parts[1])
-        ends = nodes.op("CumSum", sizes, nodes.constant(0))
-        starts = nodes.op("Sub", ends, sizes)
-        self._bounds = nodes.unsqueeze(starts, 1), nodes.unsqueeze(ends, 1)
-
-    def starts_at(self, nodes, places):
-        sizes = self.sizes(nodes, self.parts[1])
-        return [[sum_of(nodes, head(nodes, sizes, place)) for place in places], places]
+    def _sizes(self, nodes):
+        return self.sizes(nodes, self.parts[1])
 
     def sizes(self, nodes: Nodes, extents: str) -> str:
         """Return how many numbers each element has, by their extents."""
@@ -455,9 +458,6 @@ class Numbers(Packed):
         if self.rank == 1:
             return nodes.slice(values, start, end, 0, out=out)
         return nodes.reshape(nodes.slice(values, start, end, 0), extent, out)
-
-    def length(self, nodes, out):
-        return nodes.length(self.parts[1], out=out)
 
     def why_not_join(self, axis, stacks, prepared):
         if axis_from_front(axis, self.rank + stacks) is None:

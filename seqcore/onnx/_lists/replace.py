@@ -7,7 +7,7 @@ l = Loop (n, true, s) <                  l/0, l/1 = Loop (n, true, a, b) <
     (going, q)>                              (going, p/1, x)>
 
 The representations of one call are either views, which are of single lists (`Pieces`, `Elements`), or packed:
-lists that are the same in other iterations, branches or edits have one (`Rows`, `Numbers`).
+lists that are the same in other iterations, branches or edits have one (`Rows`, `Joined`, `Numbers`).
 """
 
 from __future__ import annotations

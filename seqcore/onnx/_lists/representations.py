@@ -4,6 +4,7 @@ representation  the sequence               becomes
 Elements        of named tensors           these
 Pieces          split from a tensor        that tensor
 Rows            of elements of one shape   a tensor whose axis 0 runs over the elements
+Joined          differing on one axis      a tensor of all joined on it, and one of the lengths
 Numbers         of elements of one rank    a tensor of all numbers, and one of the shapes
 
 The first two are views: an edit of a known list is another one, and one of pieces makes `Rows` of them.

@@ -56,13 +56,11 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     otherwise = choice.graphs["else_branch"]
     prepares = _only_for(graph, choice, prepared)
     at_once = choice.graphs["then_branch"]
-    # Padded rows come from a loop too, whose iterations have two nodes more.
-    inside = sum(_size(node.body, prepared) for node in at_once.nodes if node.is_op("Loop"))
     each = _size(loop.body, prepared)
     nmore, naround = len(prepares) + _size(at_once, prepared), _size(otherwise, prepared) - each
     most = min(MOST_ONE_BY_ONE, (nmore - naround - LOOP_TAKES) // max(each, 1))
-    if inside:
-        most = MOST_NOT_PADDED
+    if any(node.is_op("Loop") for node in at_once.nodes):
+        most = MOST_NOT_PADDED  # it pads rows, whose iterations have two nodes more
     if len(prepares) < LEAST_PREPARED or naround > MOST_AROUND or most < 1:
         return
     nodes = Nodes(builder, loop)
