@@ -79,11 +79,15 @@ def test_a_choice_by_size_alone_is_quick(name):
 
 @pytest.mark.parametrize("name", ["ragged_softmax", "repeated_phonemes"])
 def test_what_is_computed_for_many_iterations_alone(name):
-    """All but what fails in place of the loop, as by a step that isn't positive."""
+    """What fails in place of the loop, as by a step that isn't positive, is for few alone."""
     graph = lower(MODELS[name].path).graph
-    steps = {node.input[2] for node in graph.node if node.op_type == "Range"}
-    assert steps
-    assert steps.isdisjoint(one.name for one in graph.initializer)
+    assert not any(node.op_type == "Range" for node in graph.node)
+    (choice,) = (node for node in graph.node if node.op_type == "If")
+    (few,) = (one.g for one in choice.attribute if one.name == "else_branch")
+    (check,) = (node for node in few.node if node.op_type == "Range")
+    assert check.input[2] not in {one.name for one in few.initializer}
+    (trips,) = (node.input[0] for node in few.node if node.op_type == "Loop")
+    assert trips in {name for node in few.node for name in node.output}
 
 
 def test_other_targets():

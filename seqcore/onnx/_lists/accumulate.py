@@ -191,7 +191,7 @@ class _Accumulated:
             [iteration.mask(addition) for addition in additions],
         )
         masks = [mask or builder.constant(True, bool) for mask in masks] if any(masks) else []
-        if additions and not self._is_proven and not is_fixed_by_size(self.shape):
+        if additions and self._compares_shapes():
             self._check_shapes(builder, values[0], iteration.last_node)
         stacks = [self._scan(iteration, builder, value, self.element_type, self.shape) for value in values]
         return stacks, [self._scan(iteration, builder, mask, TensorProto.BOOL, ()) for mask in masks]
@@ -229,19 +229,27 @@ class _Accumulated:
         is_range = parts.trips and parts.passes_condition_on and parts.begins(prepared)
         if not is_range or self.start.count != 0 or not self._joins():
             return False
+        if self._compares_shapes() and not builder.is_for_openvino:
+            return True  # there is a first shape that the others are compared with, or the loop fails
         nodes = builder.before(self.node)
         self.node.inputs[0] = nodes.at_least_one(parts.trips)
         return True
 
+    def _compares_shapes(self) -> bool:
+        return not self._is_proven and not is_fixed_by_size(self.shape)
+
     def _check_shapes(self, builder, scan, last_node):
-        """Fail if iterations differ in shape: onnxruntime (1.31) compares no more than their bytes."""
+        """Fail if iterations differ in shape: onnxruntime (1.31) compares no more than their bytes.
+
+        It fails too, except in OpenVINO, if there is no iteration.
+        """
         shape = builder.after(last_node).op("Shape", scan)
         name = builder.fresh(f"{self._name}/shapes")
         rank = None if self.shape is None else len(self.shape)
         shapes = add_scan(self.node, shape, name, TensorProto.INT64, (rank,))
         nodes = builder.after(self.node)
-        start, end = nodes.constant([0]), nodes.constant([1])
-        differing = nodes.op("Abs", nodes.op("Sub", shapes, nodes.slice(shapes, start, end, 0)))
+        first = nodes.op("Gather", shapes, nodes.constant([0]), axis=0)
+        differing = nodes.op("Abs", nodes.op("Sub", shapes, first))
         self._ndiffering = nodes.op("ReduceSum", differing, keepdims=0)
 
 

@@ -175,6 +175,7 @@ def with_few_iterations(lowered: Lowered) -> Prepared:
     kept = {note.loop for note in lowered.loops if note.otherwise == "loop" or note.is_padded}
     made = lowered.prepared
     keep_few_iterations(made, kept)
+    prune(made.model)
     made = made.again(made.model)
     move_into_branches(made)
     return made.again(made.model)

@@ -239,6 +239,12 @@ class Nodes:
         """Return the sum of some integers, a vector."""
         return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
 
+    def clip(self, integers: str, least: str, most: str) -> str:
+        """Return integers between two scalars, in onnxruntime by one node."""
+        if self.builder.is_for_openvino or not self.builder.has_checks:
+            return self.op("Max", self.op("Min", integers, most), least)
+        return self.op("Clip", integers, least, most)
+
     def squeeze(self, tensor: str, *axes: int, out: str = "") -> str:
         made = self.builder.unsqueezed.get(tensor)
         if made is not None and made[1] == axes and not out:

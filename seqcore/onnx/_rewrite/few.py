@@ -9,7 +9,7 @@ How many are few, the numbers of nodes say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 from seqcore.onnx._model.graph import Graph, Node, reads_of, rename
 from seqcore.onnx._model.loop_parts import parts_of
@@ -64,16 +64,25 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     if len(prepares) < LEAST_PREPARED or naround > MOST_AROUND or most < 1:
         return
     nodes = Nodes(builder, loop)
-    is_more = nodes.op("Greater", parts_of(loop).trips, nodes.constant(most))
+    trips = parts_of(loop).trips
+    checked = {name: count for node in graph.nodes for name, count in _checked_by(node, prepared)}
+    count = checked.get(trips, trips)
+    is_more = nodes.op("Greater", count, nodes.constant(most))
     outs = [builder.fresh(name) for name in choice.outputs]
     inner = choice.copy()
     inner.outputs = outs
     inner.name = builder.fresh_node_name(choice.name)
     gone = set(prepares)
-    more = Graph(_MORE, [], outs, [*prepares, inner])
+    # More than these are more than none.
+    checked = {name: one for name, one in checked.items() if one == count}
+    more = Graph(_MORE, [], outs, [*(node for node in prepares if node.outputs[0] not in checked), inner])
+    rename(more.nodes, checked)
     for name in [name for node in prepares for name in node.outputs if name in graph.declared]:
         more.declared[name] = graph.declared.pop(name)
-    few = copied(otherwise, {}, builder, "few")
+    few_nodes = nodes.apart()
+    names = dict.fromkeys((trips, *checked), few_nodes.at_least_one(count)) if checked else {}
+    few = copied(otherwise, names, builder, "few")
+    few.nodes[:0] = few_nodes.nodes
     for branch in (more, few):
         for name, own in zip(branch.outputs, otherwise.outputs, strict=True):
             branch.declared[name] = otherwise.declared[own]
@@ -81,6 +90,14 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     at = graph.nodes.index(choice)
     graph.nodes[at : at + 1] = nodes.nodes
     graph.nodes = [node for node in graph.nodes if node not in gone]
+
+
+def _checked_by(node: Node, prepared: Prepared) -> Iterator[tuple[str, str]]:
+    """Yield a count that a node makes of another, once it is checked to be positive, and this one."""
+    add = prepared.producer(node.inputs[0]) if node.is_op("Squeeze") else None
+    check = prepared.producer(add.inputs[1]) if add is not None and add.is_op("Add") else None
+    if add is not None and check is not None and check.is_op("Range") and check.inputs[2] == add.inputs[0]:
+        yield node.outputs[0], add.inputs[0]
 
 
 def _only_for(graph: Graph, choice: Node, prepared: Prepared) -> list[Node]:

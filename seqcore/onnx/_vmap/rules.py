@@ -233,7 +233,7 @@ def gather(node: Node, body: Tracer) -> list[Value]:
         made = body.again(node, [body.name(data), body.name(indices)], axis=axis + 1)
         return body.vary(made)
     own = body.rank(indices)
-    if not (own or axis or body.taken) and (rows := body.in_order(data, indices)):
+    if not (own or axis) and (rows := body.in_order(data, indices)):
         return body.vary([rows])
     if not body.varies(data):
         at = body.guarded(body.name(indices), own, body.name(data), axis)
@@ -345,7 +345,7 @@ def starts_and_lengths(node: Node, body: Tracer, total: str) -> tuple[str, str]:
             bounds.append(nodes.op("Min", bound, total))
             continue
         back = nodes.op("Where", nodes.op("Less", bound, zero), nodes.op("Add", bound, total), bound)
-        bounds.append(nodes.op("Max", nodes.op("Min", back, total), zero))
+        bounds.append(nodes.clip(back, zero, total))
     starts, ends = bounds
     lengths = cut or nodes.op("Sub", ends, starts)
     return starts, lengths if cut is not None else nodes.op("Max", lengths, zero)
