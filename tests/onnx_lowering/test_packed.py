@@ -326,6 +326,22 @@ def test_the_session_packs_nothing():
     assert InferenceSession(model)._engines.compiled.has_lists
 
 
+# A loop edits two lists in the middle.
+SHARED = """ (float[N, 4] x, int64 n, int64 p) => ({}, int64 y) <bool yes = {{1}}> {{
+    r = SplitToSequence(x) q = SplitToSequence(x)
+    [l_loop] l, m = Loop(n, yes, r, q) <body = b (int64 i, bool c, seq(float[?, ?]) s, seq(float[?, ?]) u) =>
+                              (bool c2, seq(float[?, ?]) s2, seq(float[?, ?]) u2) {{
+        c2 = Identity(c) s2 = SequenceInsert(s, x, p) u2 = SequenceInsert(u, x, p)
+    }}>
+    y = SequenceLength(m)
+}}"""
+
+
+def test_no_list_stays_beside_tensors_if_none_goes_out():
+    model = parse("g" + SHARED.format("int64 z").replace("}>\n", "}> z = SequenceLength(l)\n"))
+    check(model, [{"x": rows(3), "n": np.array(n), "p": np.array(1)} for n in (0, 3)])
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -339,6 +355,7 @@ def test_the_session_packs_nothing():
             "s = SequenceConstruct(r) t = SequenceInsert(s, r, n) y = SequenceLength(t) }",
             "the rank of its elements is not known",
         ),
+        ("g" + SHARED.format("seq(float[?, ?]) l"), "'l_loop' carries 'l' as a list"),
     ],
 )
 def test_what_stays(text, why):

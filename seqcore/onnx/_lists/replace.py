@@ -13,6 +13,7 @@ lists that are the same in other iterations, branches or edits have one (`Rows`,
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import reduce
 from itertools import chain
 from typing import Any
@@ -21,6 +22,7 @@ from seqcore.onnx._lists.boundary import FROM_EXTENTS, TO_TENSORS
 from seqcore.onnx._lists.elements import carried_lists
 from seqcore.onnx._lists.packed import Packed, are_rows, pack_as
 from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, axis_from_front, record_of
 from seqcore.onnx._model.types import join
@@ -156,6 +158,7 @@ class _PackedLists(_Chosen):
 
     def __init__(self, prepared: Prepared, builder: Builder, which: str) -> None:
         super().__init__(prepared)
+        self._may_be_beside_lists = which == OUTSIDE or builder.is_for_openvino
         graph = prepared.model.graph
         repeated = _repeated(graph) if which == OUTSIDE else set()
         for names in _families(prepared):
@@ -173,6 +176,28 @@ class _PackedLists(_Chosen):
                 self.forms[name] = pack_as(name, type_.number, type_.shape, prepared, builder, axes)
                 if pays and name in graph.outputs:
                     self.restored[name] = self.forms[name]
+
+    def decline(self, read: set[str]) -> None:
+        super().decline(read)
+        if self._may_be_beside_lists:
+            return
+        # Where a loop goes on with a list, others as tensors make it slower, and it needs lists as before.
+        for loop in [node for node in self._prepared.model.graph.all_nodes() if node.is_op("Loop")]:
+            inside = {*loop.inputs, *loop.outputs, *_made_in(loop.body)}
+            final = parts_of(loop).final
+            lists = [name for name in final if self._prepared.is_sequence(name) and name not in self.forms]
+            for name in self.forms.keys() & inside if lists else ():
+                for one in self.groups[name] if name in self.forms else ():
+                    self.reasons[one] = f"'{loop.name}' carries '{lists[0]}' as a list"
+                    del self.forms[one]
+        super().decline(read)
+
+
+def _made_in(body: Graph) -> Iterator[str]:
+    """Yield the names in a graph, in all depths."""
+    for graph in body.all_graphs():
+        yield from graph.inputs
+        yield from (name for node in graph.nodes for name in node.outputs)
 
 
 def _families(prepared: Prepared) -> list[list[str]]:
@@ -223,8 +248,7 @@ def _repeated(graph: Graph) -> set[str]:
         for node in graph.all_nodes()
         if record_of(node).may_repeat(node)
         for body in node.graphs.values()
-        for inner in body.all_graphs()
-        for name in (*inner.inputs, *(name for one in inner.nodes for name in one.outputs))
+        for name in _made_in(body)
     }
 
 
