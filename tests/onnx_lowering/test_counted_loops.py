@@ -109,6 +109,7 @@ class Drawn:
             }}"""
 
 
+@pytest.mark.mostly_at_night(2)
 @pytest.mark.parametrize("seed", range(60))
 def test_counted_loops(seed):
     given = model(Drawn(np.random.default_rng(seed)).text())
