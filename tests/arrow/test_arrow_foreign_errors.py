@@ -413,6 +413,15 @@ def test_views_of_strings_out_of_their_buffers(view):
     refused(node, ValueError, "string 0 is outside of its buffers")
 
 
+@pytest.mark.parametrize("code", ["+vl", "+vL"])
+@pytest.mark.parametrize(("start", "size"), [(-1, 2), (-4, 0), (2, -1), (0, 6), (4, 2), (6, 0), (2**31 - 1, 1)])
+def test_list_views_out_of_their_values(code, start, size):
+    width = "i4" if code == "+vl" else "i8"
+    starts, sizes = np.array([1, start, 0], width), np.array([2, size, 5], width)
+    node = Node(code, 3, [None, starts, sizes], [numbers(np.arange(5))])
+    refused(node, ValueError, "a list view reaches outside of its values")
+
+
 def test_lists_of_lists_whose_offsets_decrease():
     inner = lists(np.array([0, 3, 2, 5]), numbers(np.arange(5)))
     refused(lists(np.array([0, 1, 3]), inner), ValueError, "the offsets of its lists decrease")
