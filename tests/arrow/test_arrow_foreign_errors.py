@@ -303,7 +303,9 @@ def test_other_offsets_out_of_the_child(ends, damaged):
 
 
 @pytest.mark.parametrize("code", ["+vl", "+vL"])
-@pytest.mark.parametrize(("start", "size"), [(-1, 2), (4, 2), (0, -1), (2**31 - 1, 2**31 - 1)])
+@pytest.mark.parametrize(
+    ("start", "size"), [(-1, 2), (-4, 0), (2, -1), (0, 6), (4, 2), (6, 0), (2**31 - 1, 1)]
+)
 def test_views_out_of_the_child(code, start, size):
     width = "i4" if code == "+vl" else "i8"
     node = Node(
@@ -414,7 +416,9 @@ def test_views_of_strings_out_of_their_buffers(view):
 
 
 @pytest.mark.parametrize("code", ["+vl", "+vL"])
-@pytest.mark.parametrize(("start", "size"), [(-1, 2), (-4, 0), (2, -1), (0, 6), (4, 2), (6, 0), (2**31 - 1, 1)])
+@pytest.mark.parametrize(
+    ("start", "size"), [(-1, 2), (-4, 0), (2, -1), (0, 6), (4, 2), (6, 0), (2**31 - 1, 1)]
+)
 def test_list_views_out_of_their_values(code, start, size):
     width = "i4" if code == "+vl" else "i8"
     starts, sizes = np.array([1, start, 0], width), np.array([2, size, 5], width)

@@ -224,6 +224,16 @@ class Program:
         nodes.append(helper.make_node(operator, inputs, names, **graphs))
         known += zip(names, kinds, strict=True)
 
+    def give_names(self, nodes, results, inputs):
+        """Give a value that a graph returns twice, or gets and returns, a name for each.
+
+        Onnxruntime (1.32) leaves the first of two unmade, and counts on in an iteration's number.
+        """
+        for k, one in enumerate(results):
+            if one in results[:k] or one in inputs:
+                results[k] = self.fresh()
+                nodes.append(helper.make_node("Identity", [one], [results[k]]))
+
     def add_If(self, nodes, known, depth):
         numbers = [self.recent(known, NUMBER), self.recent(known, NUMBER)]
         condition = self.recent(known, FLAG) or self.add(nodes, known, ("Less", "0", "1"), numbers, FLAG)
@@ -233,6 +243,7 @@ class Program:
             inner, seen, self.count = [], [*known], start
             self.block(inner, seen, depth + 1, self.random.randint(1, 3))
             results = [self.result(inner, seen, kind, len(known)) for kind in kinds]
+            self.give_names(inner, results, [])
             branches[word] = helper.make_graph(inner, "b", [], [*map(self.declared, results, kinds)])
             ends.append(self.count)
         self.count = max(ends)
@@ -265,6 +276,7 @@ class Program:
                 results.append(self.result(inner, seen, kind, first))
         # Of tensors, what there is without an iteration depends on the engine.
         scans = [self.result(inner, seen, NUMBER, first)] if self.chance(0.3) else []
+        self.give_names(inner, results, [inputs[0][0]])
         # Without a condition to begin with, the text ignores that of the body, and onnxruntime doesn't.
         going = self.add(inner, seen, ("Identity", "0"), [inputs[1][0]], FLAG)
         if go and self.chance(0.4):
