@@ -91,6 +91,23 @@ def test_several_pairs_are_one_sequence(tmp_path):
     assert sq.load([tmp_path / "a.bin", tmp_path / "b.idx"]).tolist() == DOCUMENTS * 2
 
 
+@pytest.mark.parametrize("names", ["a", "ab", "abc"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_pair_beside_files_of_columns(tmp_path, names, is_first):
+    """It is one sequence, and so is a file of one column."""
+    pytest.importorskip("pyarrow", reason="some files are tables")
+    paths = [put(tmp_path, DOCUMENTS), tmp_path / "table.arrow"][:: 1 if is_first else -1]
+    sq.save(tmp_path / "table.arrow", Columns({name: TensorSequence([[9]], "int32") for name in names}))
+    if len(names) > 1:
+        for load in (sq.load, Columns.load):
+            with pytest.raises(ValueError, match="several columns|has columns|pass the name of one"):
+                load(paths)
+        return
+    assert sq.load(paths).tolist() == ([*DOCUMENTS, [9]] if is_first else [[9], *DOCUMENTS])
+    columns = Columns.load(paths)
+    assert columns[columns.names[0]].tolist() == sq.load(paths).tolist()
+
+
 def test_no_package_is_needed(tmp_path):
     put(tmp_path, DOCUMENTS)
     code = """
