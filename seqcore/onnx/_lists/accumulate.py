@@ -118,7 +118,7 @@ class _Accumulated:
         if self.element_type == TensorProto.UNDEFINED:
             raise Declined("puts elements into it whose type is not known")
         self._is_sure = any(map(is_always_filled, additions))
-        self._ndiffering = ""  # how many lengths of elements are others than those of the first
+        self._difference = ""  # by how much lengths of elements differ from those of the first
         for read in trace.reads:
             if not self._can_carry(read):
                 raise Declined(f"reads it on the way, at '{read.node.name}'")
@@ -180,7 +180,7 @@ class _Accumulated:
             parts[::2] = [part and with_lengths(nodes, part, shape) for part in parts[::2]]
         parts = [part for part in parts if part]
         rows = nodes.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
-        return nodes.bound_to(rows, self._ndiffering) if self._ndiffering else rows
+        return nodes.bound_to(rows, self._difference) if self._difference else rows
 
     def _scan_end(
         self, iteration: _Iteration, builder: Builder, additions: tuple[Addition, ...]
@@ -249,8 +249,7 @@ class _Accumulated:
         shapes = add_scan(self.node, shape, name, TensorProto.INT64, (rank,))
         nodes = builder.after(self.node)
         first = nodes.op("Gather", shapes, nodes.constant([0]), axis=0)
-        differing = nodes.op("Abs", nodes.op("Sub", shapes, first))
-        self._ndiffering = nodes.op("ReduceSum", differing, keepdims=0)
+        self._difference = nodes.sum_of_sizes(nodes.op("Sub", shapes, first))
 
 
 def _from_end(position: int) -> tuple[bool, int]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from onnx import TensorProto
-
 from seqcore.onnx._lists.representations import Representation
 from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.positions import position_of
@@ -123,10 +121,8 @@ class Elements(Representation):
             # onnxruntime's Concat passes by empty tensors, of whatever lengths.
             places = nodes.constant(differing)
             lengths = [nodes.op("Gather", nodes.op("Shape", name), places, axis=0) for name in parts]
-            same = [nodes.op("Equal", lengths[0], other) for other in lengths[1:]]
-            wrong = nodes.op("Not", nodes.op("Concat", *same, axis=0))
-            count = nodes.op("ReduceSum", nodes.op("Cast", wrong, to=TensorProto.INT64), keepdims=0)
-            parts[0] = nodes.checked(parts[0], nodes.require_zero(count))
+            wrong = nodes.join_axes(*(nodes.op("Sub", lengths[0], other) for other in lengths[1:]))
+            parts[0] = nodes.checked(parts[0], nodes.require_zero(nodes.sum_of_sizes(wrong)))
         if stacks:
             parts = [nodes.unsqueeze(name, axis) for name in parts]
         nodes.op("Concat", *parts, axis=axis, out=out)

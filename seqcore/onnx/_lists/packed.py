@@ -479,10 +479,11 @@ class Numbers(_OfSeveralSizes):
         kept = [k for k in range(self.rank) if k != own and not isinstance(self.shape[k], int)]
         if not kept:
             return row
-        differing = nodes.op("Cast", nodes.op("Not", nodes.op("Equal", extents, row)), to=TensorProto.INT64)
+        lengths, wanted = extents, row
         if len(kept) < self.rank:
-            differing = nodes.op("Gather", differing, nodes.constant(kept), axis=1)
-        count = nodes.op("ReduceSum", differing, keepdims=0)
+            lengths = nodes.op("Gather", extents, nodes.constant(kept), axis=1)
+            wanted = nodes.op("Gather", row, nodes.constant(kept), axis=0)
+        count = nodes.sum_of_sizes(nodes.op("Sub", lengths, wanted))
         return nodes.op("Add", row, nodes.require_zero(count))
 
     def _stack(self, nodes, axis, first, out):

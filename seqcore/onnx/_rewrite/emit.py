@@ -239,6 +239,10 @@ class Nodes:
         """Return the sum of some integers, a vector."""
         return self.op("ReduceSum", integers, self.constant([0]), keepdims=0)
 
+    def sum_of_sizes(self, integers: str) -> str:
+        """Return the sum of integers without their signs, a scalar: 0 where all are 0."""
+        return self.op("ReduceL1", integers, keepdims=0)
+
     def clip(self, integers: str, least: str, most: str) -> str:
         """Return integers between two scalars, in onnxruntime by one node."""
         if self.builder.is_for_openvino or not self.builder.has_checks:
