@@ -2,7 +2,7 @@
 
 import pytest
 from support.models.exported import MODELS
-from support.models.golden import differences, made, stored
+from support.models.golden import differences, lowered, run, stored
 
 GOLDEN = stored()
 
@@ -11,12 +11,21 @@ def test_every_model_is_written_down():
     assert GOLDEN.keys() == MODELS.keys()
 
 
+def check(name, part, found):
+    lines = list(differences(GOLDEN[name][part], found, part))
+    assert not lines, "\n".join([f"'{name}' has changed (see tests/support/models/golden.py):", *lines])
+
+
 @pytest.mark.mostly_slow(13)
-@pytest.mark.mostly_at_night(3)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_becomes_what_it_became(name):
-    found = list(differences(GOLDEN[name], made(name)))
-    assert not found, "\n".join([f"'{name}' has changed (see tests/support/models/golden.py):", *found])
+def test_what_lower_makes(name):
+    check(name, "lower", lowered(MODELS[name].path))
+
+
+@pytest.mark.mostly_slow(13)
+@pytest.mark.parametrize("name", MODELS)
+def test_what_a_session_runs(name):
+    check(name, "session", run(MODELS[name].path))
 
 
 def test_differences_are_told():
