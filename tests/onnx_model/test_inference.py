@@ -18,7 +18,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.load import parse, place_of
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
-from seqcore.onnx._model.types import sequence, to_type_proto
+from seqcore.onnx._model.types import UNKNOWN, join, sequence, tensor, to_type_proto
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
 
@@ -204,3 +204,11 @@ def test_values_inside(name):
         if keeper.names:
             session = session_of(keeper.message(), prepared)
             assert sum(check_kept(keeper, session, feed) for feed in feeds_for(name, prepared))
+
+
+@pytest.mark.parametrize("known", [tensor(1, (2, None)), tensor(7, ()), sequence(1, ("N", 3), count=2)])
+def test_of_a_branch_of_unknown_type_the_other_tells_all_but_the_shape(known):
+    either = join(UNKNOWN, known)
+    assert either == join(known, UNKNOWN)
+    assert (either.kind, either.number, either.shape) == (known.kind, known.number, None)
+    assert join(known, known) == known
