@@ -181,15 +181,16 @@ class _PackedLists(_Chosen):
         super().decline(read)
         if self._may_be_beside_lists:
             return
-        # Where a loop goes on with a list, others as tensors make it slower, and it needs lists as before.
-        for loop in [node for node in self._prepared.model.graph.all_nodes() if node.is_op("Loop")]:
-            inside = {*loop.inputs, *loop.outputs, *_made_in(loop.body)}
-            final = parts_of(loop).final
+        # Beside a list that a loop goes on with, others are slower as tensors, and none is got rid of.
+        for loop in self._prepared.model.graph.all_nodes():
+            final = parts_of(loop).final if loop.is_op("Loop") else ()
             lists = [name for name in final if self._prepared.is_sequence(name) and name not in self.forms]
-            for name in self.forms.keys() & inside if lists else ():
-                for one in self.groups[name] if name in self.forms else ():
+            if not lists:
+                continue
+            for name in self.forms.keys() & {*loop.inputs, *loop.outputs, *_made_in(loop.body)}:
+                for one in self.groups[name]:
                     self.reasons[one] = f"'{loop.name}' carries '{lists[0]}' as a list"
-                    del self.forms[one]
+                    self.forms.pop(one, None)
         super().decline(read)
 
 
