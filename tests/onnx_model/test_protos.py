@@ -345,6 +345,17 @@ class TestLimits:
         with pytest.raises(ValueError, match="make several of shorter sequences"):
             to_proto(sq.TensorSequence([np.broadcast_to(np.int8(0), 2**20)] * 2**11))
 
+    @pytest.mark.parametrize("text", ["", "a", "ä" * 20])
+    def test_many_strings(self, text, monkeypatch):
+        """Each has a head of up to six bytes, and a limit as large as the message holds."""
+        seq = sq.TensorSequence([[text] * 10] * 100)
+        size = len(to_proto(seq).SerializeToString())
+        monkeypatch.setattr("seqcore.onnx.protos.LIMIT", size // 2)
+        with pytest.raises(ValueError, match="make several of shorter sequences"):
+            to_proto(seq)
+        monkeypatch.setattr("seqcore.onnx.protos.LIMIT", 4 * size)
+        assert len(to_proto(seq).SerializeToString()) == size
+
     def test_strings_without_utf8(self):
         with pytest.raises(ValueError, match="element 1 has a string without UTF-8"):
             to_proto([["a"], ["\ud800"]])
