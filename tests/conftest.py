@@ -184,10 +184,25 @@ def pytest_unconfigure():
 
 @pytest.fixture(autouse=True)
 def no_lowered_model_is_refused(request, monkeypatch):
-    """Where onnxruntime refuses a lowered model, `lower` returns the given one: so a fault would not show."""
-    lowering, refused = sys.modules.get("seqcore.onnx.lowering"), []
+    """Of a lowered model that onnx or onnxruntime refuses, `lower` returns the given: no fault would show."""
+    lowering, pipeline = (
+        sys.modules.get(f"seqcore.onnx.{name}") for name in ("lowering", "_lowering.pipeline")
+    )
+    refused, faulty = [], []
     if lowering is not None and not request.node.get_closest_marker("may_be_refused"):
-        why_refused = lowering._why_refused
+        why_refused, fault_of = lowering._why_refused, pipeline.fault_of
+
+        def told_fault_of(model):
+            """The given model is looked at only after a fault of the lowered one."""
+            fault = fault_of(model)
+            if faulty:
+                refused.append("" if fault else faulty.pop())
+                faulty.clear()
+            elif fault:
+                faulty.append(fault)
+            return fault
+
+        monkeypatch.setattr(pipeline, "fault_of", told_fault_of)
         monkeypatch.setattr(
             lowering, "_why_refused", lambda *models: refused.append(why_refused(*models)) or refused[-1]
         )

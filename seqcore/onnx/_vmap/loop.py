@@ -346,7 +346,7 @@ class LoopSizes:
             sizes.append(name)
         while len(sizes) > 1:
             sizes[-2:] = [nodes.op("Max", *sizes[-2:])]
-        return sizes[0] if sizes else nodes.constant(1)
+        return sizes[0]
 
     def fits(self, nodes: Nodes, trips: str) -> str:
         """Return a condition: whether all iterations at once are little."""
