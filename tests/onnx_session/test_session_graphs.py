@@ -160,6 +160,34 @@ def rename(graph, old, new):
                 rename(attribute.g, old, new)
 
 
+class TestSameNames:
+    def test_the_same_names_in_both_branches_and_inside_of_them(self):
+        """As exporters number values: what a graph in a branch reads is its own branch's."""
+
+        def branch(operator):
+            return f"""a = {operator} (x)
+                l = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool on, seq(float[]) q) {{
+                    on = Identity (go)
+                    f = Cast <to = 1> (i)
+                    b = Mul (a, f)
+                    q = If (c) <
+                        then_branch = t () => (seq(float[]) r) {{ d = Add (a, b) r = SequenceInsert (p, d) }},
+                        else_branch = e () => (seq(float[]) r) {{ d = Sub (a, b) r = SequenceInsert (p, d) }}
+                    >
+                }}>"""
+
+        text = f"""g (seq(float[]) s, float[N] x, bool c, int64 n) => (seq(float[]) y) {{
+            y = If (c) <then_branch = u () => (seq(float[]) l) {{ {branch("Neg")} }},
+                        else_branch = v () => (seq(float[]) l) {{ {branch("Abs")} }}>
+        }}"""
+        used, x = session(text), f32(1, 3)
+        for feed, a in (({"c": np.array(True)}, -x), ({"c": np.array(False)}, x)):
+            sign = 1 if feed["c"] else -1
+            rows = [a + sign * a * k for k in range(4)]
+            for _ in range(4):  # whole at first, compiled from the third run on
+                assert_values(used.run(None, {"s": [], "x": x, "n": np.array(4), **feed}), [rows])
+
+
 class TestOmitted:
     def test_an_optional_output_that_is_not_made(self):
         text = """g (seq(float[]) s, float[N] x) => (seq(float[]) t) {
