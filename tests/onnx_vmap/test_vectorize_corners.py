@@ -150,6 +150,14 @@ class TestBranches:
         result = check(text, feeds, gone=False)
         assert left_in(result) == []
 
+    def test_the_largest_of_no_numbers_in_a_branch(self):
+        """It is an error in the iterations that take the branch alone."""
+        body = """r = Gather(e, i) small = Less(i, p)
+            z = If(small) <then_branch = t () => (float z0) { z0 = ReduceMax<keepdims = 0>(r) },
+                           else_branch = f () => (float z1) { z1 = ReduceSum<keepdims = 0>(r) }>"""
+        text = loop(body, "float z", ", float[N, 0] e, int64 p", "float[A] y")
+        check(text, [{"x": rows(3, 4), "n": 3, "e": rows(3, 0), "p": p} for p in (0, 1)], gone=False)
+
 
 def test_lists_of_two_types_of_which_one_has_several_lengths():
     text = """g (float[N, K] x, bool[B] b, int64 n) => (bool[C] y, float[D, K] z)
