@@ -166,7 +166,8 @@ class TestSameNames:
 
         def branch(operator):
             return f"""a = {operator} (x)
-                l = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p) => (bool on, seq(float[]) q) {{
+                l = Loop (n, "", s) <body = b (int64 i, bool go, seq(float[]) p)
+                                            => (bool on, seq(float[]) q) {{
                     on = Identity (go)
                     f = Cast <to = 1> (i)
                     b = Mul (a, f)
