@@ -182,30 +182,26 @@ def pytest_unconfigure():
     gc.unfreeze()
 
 
+def noting(function, results):
+    """A function that does the same, and notes what it returns."""
+
+    def noted(*arguments):
+        results.append(function(*arguments))
+        return results[-1]
+
+    return noted
+
+
 @pytest.fixture(autouse=True)
 def no_lowered_model_is_refused(request, monkeypatch):
     """Of a lowered model that onnx or onnxruntime refuses, `lower` returns the given: no fault would show."""
     lowering, pipeline = (
         sys.modules.get(f"seqcore.onnx.{name}") for name in ("lowering", "_lowering.pipeline")
     )
-    refused, faulty = [], []
+    refused = []
     if lowering is not None and not request.node.get_closest_marker("may_be_refused"):
-        why_refused, fault_of = lowering._why_refused, pipeline.fault_of
-
-        def told_fault_of(model):
-            """The given model is looked at only after a fault of the lowered one."""
-            fault = fault_of(model)
-            if faulty:
-                refused.append("" if fault else faulty.pop())
-                faulty.clear()
-            elif fault:
-                faulty.append(fault)
-            return fault
-
-        monkeypatch.setattr(pipeline, "fault_of", told_fault_of)
-        monkeypatch.setattr(
-            lowering, "_why_refused", lambda *models: refused.append(why_refused(*models)) or refused[-1]
-        )
+        for module, name in ((lowering, "_why_refused"), (pipeline, "new_fault")):
+            monkeypatch.setattr(module, name, noting(getattr(module, name), refused))
     yield
     assert not any(refused)
 

@@ -15,8 +15,8 @@ from seqcore.onnx._lists.boundary import open_sequences
 from seqcore.onnx._lowering.pipeline import (
     Lowered,
     Note,
-    fault_of,
     lower_prepared,
+    new_fault,
     with_few_iterations,
 )
 from seqcore.onnx._lowering.triton import prepare_for_triton
@@ -370,7 +370,7 @@ def _lower_opened(
             opened = None
         known = prepared if opened is None else opened.prepared
         fixed = fix_shapes(known, shapes) if shapes else known
-        if shapes and (fault := fault_of(fixed.model)) and not fault_of(known.model):
+        if shapes and (fault := new_fault(fixed.model, known.model)):
             raise ValueError(f"shapes {dict(shapes)} don't fit the model: {fault}")
         lowered = lower_prepared(fixed, is_fixed=bool(shapes), **how)
         inputs = {name: [name] for name in shapes}

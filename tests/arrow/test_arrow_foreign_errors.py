@@ -304,14 +304,14 @@ def test_other_offsets_out_of_the_child(ends, damaged):
 
 @pytest.mark.parametrize("code", ["+vl", "+vL"])
 @pytest.mark.parametrize(
-    ("start", "size"), [(-1, 2), (-4, 0), (2, -1), (0, 6), (4, 2), (6, 0), (2**31 - 1, 1)]
+    ("start", "size"), [(-1, 2), (-4, 0), (4, 2), (6, 0), (0, 6), (0, -1), (2**31 - 1, 2**31 - 1)]
 )
 def test_views_out_of_the_child(code, start, size):
     width = "i4" if code == "+vl" else "i8"
     node = Node(
         code, 2, [None, np.array([0, start], width), np.array([1, size], width)], [numbers(np.arange(5))]
     )
-    refused(node)
+    refused(node, ValueError, "a list view reaches outside of its values")
 
 
 def test_children_too_short():
@@ -413,17 +413,6 @@ def test_views_of_strings_out_of_their_buffers(view):
     text = np.frombuffer(b"x" * 22, "u1").copy()
     node = Node("vu", 1, [None, np.array(view, "<i4").view("u1"), text, np.array([22], "i8")])
     refused(node, ValueError, "string 0 is outside of its buffers")
-
-
-@pytest.mark.parametrize("code", ["+vl", "+vL"])
-@pytest.mark.parametrize(
-    ("start", "size"), [(-1, 2), (-4, 0), (2, -1), (0, 6), (4, 2), (6, 0), (2**31 - 1, 1)]
-)
-def test_list_views_out_of_their_values(code, start, size):
-    width = "i4" if code == "+vl" else "i8"
-    starts, sizes = np.array([1, start, 0], width), np.array([2, size, 5], width)
-    node = Node(code, 3, [None, starts, sizes], [numbers(np.arange(5))])
-    refused(node, ValueError, "a list view reaches outside of its values")
 
 
 def test_lists_of_lists_whose_offsets_decrease():

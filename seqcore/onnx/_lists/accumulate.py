@@ -241,7 +241,7 @@ class _Accumulated:
     def _check_shapes(self, builder, scan, last_node):
         """Fail if iterations differ in shape: onnxruntime (1.31) compares no more than their bytes.
 
-        It fails too, except in OpenVINO, if there is no iteration.
+        Without an iteration the model fails too, except in OpenVINO.
         """
         shape = builder.after(last_node).op("Shape", scan)
         name = builder.fresh(f"{self._name}/shapes")

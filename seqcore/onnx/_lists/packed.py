@@ -479,12 +479,10 @@ class Numbers(_OfSeveralSizes):
         kept = [k for k in range(self.rank) if k != own and not isinstance(self.shape[k], int)]
         if not kept:
             return row
-        lengths, wanted = extents, row
+        differing = nodes.op("Sub", extents, row)
         if len(kept) < self.rank:
-            lengths = nodes.op("Gather", extents, nodes.constant(kept), axis=1)
-            wanted = nodes.op("Gather", row, nodes.constant(kept), axis=0)
-        count = nodes.sum_of_sizes(nodes.op("Sub", lengths, wanted))
-        return nodes.op("Add", row, nodes.require_zero(count))
+            differing = nodes.op("Gather", differing, nodes.constant(kept), axis=1)
+        return nodes.op("Add", row, nodes.require_zero(nodes.sum_of_sizes(differing)))
 
     def _stack(self, nodes, axis, first, out):
         nodes.declare(out, self.element_type, [*self.shape[:axis], None, *self.shape[axis:]])

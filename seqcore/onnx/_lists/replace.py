@@ -181,7 +181,7 @@ class _PackedLists(_Chosen):
         super().decline(read)
         if self._may_be_beside_lists:
             return
-        # Beside a list that a loop goes on with, others are slower as tensors, and none is got rid of.
+        # A loop that carries one list needs a runtime with lists, and is slower if the others are tensors.
         for loop in self._prepared.model.graph.all_nodes():
             final = parts_of(loop).final if loop.is_op("Loop") else ()
             lists = [name for name in final if self._prepared.is_sequence(name) and name not in self.forms]

@@ -160,8 +160,7 @@ def lower_prepared(
         lowered = fold_constants(lowered)
     if not is_rewritten and not trial.replaced and not any(note.is_vectorized for note in loops):
         return Lowered(given, notes, loops)
-    fault = fault_of(lowered.model) if is_checked else ""
-    if fault and not fault_of(given.model):
+    if is_checked and (fault := new_fault(lowered.model, given.model)):
         # More is known of tensors than of sequences: that they never fit, for instance.
         if is_fixed:
             raise ValueError(f"shapes don't fit the model: {fault}")
@@ -181,7 +180,13 @@ def with_few_iterations(lowered: Lowered) -> Prepared:
     return made.again(made.model)
 
 
-def fault_of(model: Model) -> str:
+def new_fault(made: Model, given: Model) -> str:
+    """Return what the checker finds in a model, "" if nothing, or if the given one has a fault too."""
+    fault = _fault_of(made)
+    return "" if fault and _fault_of(given) else fault
+
+
+def _fault_of(model: Model) -> str:
     """Return what the checker finds in a model when it infers all shapes, "" if nothing.
 
     What the file says of its outputs' shapes does not count: of `unbind` exporters say other than they get.

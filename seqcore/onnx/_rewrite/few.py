@@ -9,7 +9,7 @@ How many are few, the numbers of nodes say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 
 from seqcore.onnx._model.graph import Graph, Node, reads_of, rename
 from seqcore.onnx._model.loop_parts import parts_of
@@ -65,8 +65,7 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
         return
     nodes = Nodes(builder, loop)
     trips = parts_of(loop).trips
-    checked = {name: count for node in graph.nodes for name, count in _checked_by(node, prepared)}
-    count = checked.get(trips, trips)
+    count = _unchecked(trips, prepared)
     is_more = nodes.op("Greater", count, nodes.constant(most))
     outs = [builder.fresh(name) for name in choice.outputs]
     inner = choice.copy()
@@ -74,7 +73,8 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     inner.name = builder.fresh_node_name(choice.name)
     gone = set(prepares)
     # More than these are more than none.
-    checked = {name: one for name, one in checked.items() if one == count}
+    made = {name for node in graph.nodes for name in node.outputs} - {count}
+    checked = {name: count for name in made if _unchecked(name, prepared) == count}
     more = Graph(_MORE, [], outs, [*(node for node in prepares if node.outputs[0] not in checked), inner])
     rename(more.nodes, checked)
     for name in [name for node in prepares for name in node.outputs if name in graph.declared]:
@@ -92,12 +92,14 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     graph.nodes = [node for node in graph.nodes if node not in gone]
 
 
-def _checked_by(node: Node, prepared: Prepared) -> Iterator[tuple[str, str]]:
-    """Yield a count that a node makes of another, once it is checked to be positive, and this one."""
-    add = prepared.producer(node.inputs[0]) if node.is_op("Squeeze") else None
+def _unchecked(name: str, prepared: Prepared) -> str:
+    """Return the count that one is made of by `Nodes.at_least_one`, of another value its own name."""
+    squeeze = prepared.producer(name)
+    add = prepared.producer(squeeze.inputs[0]) if squeeze is not None and squeeze.is_op("Squeeze") else None
     check = prepared.producer(add.inputs[1]) if add is not None and add.is_op("Add") else None
-    if add is not None and check is not None and check.is_op("Range") and check.inputs[2] == add.inputs[0]:
-        yield node.outputs[0], add.inputs[0]
+    if add is None or check is None or not check.is_op("Range") or check.inputs[2] != add.inputs[0]:
+        return name
+    return add.inputs[0]
 
 
 def _only_for(graph: Graph, choice: Node, prepared: Prepared) -> list[Node]:
