@@ -244,6 +244,32 @@ def test_edits_of_elements_that_differ_on_one_axis(seed):
         assert_same(outcome(before, feed), outcome(after, feed))
 
 
+@pytest.mark.mostly_slow(1)
+@pytest.mark.parametrize("position", ["zero", "last"])
+@pytest.mark.parametrize("is_for_shape", [False, True])
+def test_a_pop_fails_where_it_reads(position, is_for_shape):
+    """Only if what it reads is read too: of a known shape, a runtime computes no element."""
+    used = "k = Size(e) f = Cast<to = 1>(k)" if is_for_shape else "f = Identity(e)"
+    model = parse(
+        f"""g (float[N, 4] x, int64 pops) => (float[4] y, int64 count)
+        <bool yes = {{1}}, int64 zero = {{0}}, int64 last = {{-1}}, float[4] none = {{0, 0, 0, 0}}> {{
+            s = SplitToSequence<keepdims = 0>(x)
+            l, y = Loop(pops, yes, s, none) <body = b (int64 i, bool c, seq(float[4]) u, float[4] sum)
+                                              => (bool c2, seq(float[4]) t, float[4] more) {{
+                c2 = Identity(c)
+                e = SequenceAt(u, {position})
+                t = SequenceErase(u, {position})
+                {used}
+                more = Add(sum, f)
+            }}>
+            count = SequenceLength(l)
+        }}"""
+    )
+    feeds = itertools.product((0, 1, 3), range(5))
+    result = check(model, [{"x": rows(n), "pops": np.array(pops)} for n, pops in feeds])
+    assert any(node.op_type == "Range" for node in all_nodes(result)) == is_for_shape
+
+
 def test_nested_loops_hand_a_list_on():
     model = parse("""g (float[N, 4] x, int64 n) => (float[A, 4] y, int64 m)
     <bool yes = {1}, int64 zero = {0}, int64 two = {2}> {

@@ -105,6 +105,8 @@ class Packed(Representation):
         if maker is None:
             place = next((graph for graph in prepared.model.graph.all_graphs() if name in graph.inputs), None)
         reads = [(node, graph) for node, graph in prepared.readers[name] if node and node.is_op("SequenceAt")]
+        # There they fail, so an erase needs no check of its own: a `pop` is exported as these two.
+        self._place, self._is_read_in = place, [graph for node, graph in reads if node.outputs[0] in read]
         # In a loop that leaves the list as it is, places are the same in all iterations.
         is_read_inside = any(graph is not place for _, graph in reads)
         positions = [position_of(prepared, node.inputs[1]).value for node, _ in reads]
@@ -158,12 +160,12 @@ class Packed(Representation):
     def erase(self, nodes: Nodes, source: Packed, position: Position | None) -> None:
         """Make the list without its last element, or without the one at a position, which is looked at."""
         if position is not None and position.value == 0:
-            ends = source.starts_at(nodes, [source.at_end(nodes, 1)])
+            ends = source.starts_at(nodes, [self._beside_erased(nodes, source, 1)])
             for name, old, (end,), axis in zip(self.parts, source.parts, ends, self.part_axes, strict=False):
                 tail(nodes, old, end, name, axis)
             return
         if position is None or position.value == -1:
-            starts = source.starts_at(nodes, [source.at_end(nodes, -1)])
+            starts = source.starts_at(nodes, [self._beside_erased(nodes, source, -1)])
             for name, old, (at,), axis in zip(self.parts, source.parts, starts, self.part_axes, strict=False):
                 head(nodes, old, at, name, axis)
             return
@@ -181,11 +183,11 @@ class Packed(Representation):
             before, behind = head(nodes, old, own[0], axis=axis), tail(nodes, old, own[-1], axis=axis)
             nodes.op("Concat", before, *(row[k : k + 1] if row else []), behind, axis=axis, out=name)
 
-    def at_end(self, nodes: Nodes, place: int) -> str:
-        """Return a place beside the first or the last element, of nodes that fail where there is none."""
-        return (
-            nodes.constant([place]) if self.is_filled else nodes.unless_empty(self.length(nodes, ""), place)
-        )
+    def _beside_erased(self, nodes: Nodes, source: Packed, place: int) -> str:
+        """Return a place beside the first or the last element; where a list has none, a node fails."""
+        if source.is_filled or any(graph is self._place for graph in source._is_read_in):
+            return nodes.constant([place])
+        return nodes.unless_empty(source.length(nodes, ""), place)
 
     def split(self, nodes: Nodes, pieces: Pieces) -> None:
         """Make the list of the pieces of a tensor."""
@@ -441,8 +443,6 @@ class Numbers(_OfSeveralSizes):
         if self._bounds is not None:
             at = nodes.position(position, 0)
             start, end = (nodes.op("Gather", bounds, at, axis=0) for bounds in self._bounds)
-            if self.rank == 1:
-                return nodes.slice(values, start, end, 0, out=out)
             piece = nodes.slice(values, start, end, 0)
             extent = nodes.op("Gather", extents, at, axis=0)
             return nodes.reshape(piece, extent, out)

@@ -282,10 +282,14 @@ class _Cut(Pieces):
             self._starts, self._ends, self._lengths, self._zero, *tables = shared[key]
         else:
             self._starts, self._ends = self._starts_and_ends(nodes)
-            tables = [nodes.unsqueeze(one, 1) for one in (self._starts, self._ends)]
+            tables = self._places(nodes)
             shared[key] = self._starts, self._ends, self._lengths, self._zero, *tables
         self._tables = tables[0], tables[1]
         nodes.builder.cuts[self.tensor, *self._tables] = self._lengths
+
+    def _places(self, nodes):
+        """Return the starts and the ends as tables."""
+        return [nodes.unsqueeze(one, 1) for one in (self._starts, self._ends)]
 
     def _pick(self, nodes, position, out):
         # The tables have rows of one number, so that a position need not become one of shape [1].
@@ -367,13 +371,17 @@ class EqualPieces(_Cut):
         if self.piece_length is None:
             length = nodes.op("Cast", self._split, to=TensorProto.INT64)
             self._zero = nodes.fail_if(nodes.op("Less", length, nodes.constant(1)))
-            step = nodes.op("Add", length, self._zero)
+            self._step = nodes.op("Add", length, self._zero)
         else:
-            step = nodes.constant(self.piece_length)
+            self._step = nodes.constant(self.piece_length)
         total = nodes.length(self.tensor, self.axis)
-        starts = nodes.op("Range", nodes.constant(0), total, step)
+        starts = nodes.op("Range", nodes.constant(0), total, self._step)
         # The last piece may end behind the axis: Slice stops there.
-        return starts, nodes.op("Add", starts, step)
+        return starts, nodes.op("Add", starts, self._step)
+
+    def _places(self, nodes):
+        starts = nodes.unsqueeze(self._starts, 1)
+        return [starts, nodes.op("Add", starts, self._step)]  # the ends are often read nowhere else
 
     def _known_end(self, nodes, position):
         if self.piece_length is None or position is None or position < 0:

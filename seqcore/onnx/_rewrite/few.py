@@ -80,7 +80,7 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     for name in [name for node in prepares for name in node.outputs if name in graph.declared]:
         more.declared[name] = graph.declared.pop(name)
     few_nodes = nodes.apart()
-    names = dict.fromkeys((trips, *checked), few_nodes.at_least_one(count)) if checked else {}
+    names = dict.fromkeys((trips, *checked), _one_to(most, count, few_nodes)) if checked else {}
     few = copied(otherwise, names, builder, "few")
     few.nodes[:0] = few_nodes.nodes
     for branch in (more, few):
@@ -90,6 +90,13 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
     at = graph.nodes.index(choice)
     graph.nodes[at : at + 1] = nodes.nodes
     graph.nodes = [node for node in graph.nodes if node not in gone]
+
+
+def _one_to(most: int, count: str, nodes: Nodes) -> str:
+    """Return a count as it is, which is no larger; where it is less than 1, the model fails."""
+    # Looked up from the back, where 0 is out of range.
+    at = nodes.op("Sub", count, nodes.constant(most + 1))
+    return nodes.op("Gather", nodes.constant(range(1, most + 1)), at, axis=0)
 
 
 def _unchecked(name: str, prepared: Prepared) -> str:
