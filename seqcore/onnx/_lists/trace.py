@@ -9,7 +9,7 @@ An addition is an element that an iteration may put at an end: its name, or what
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
 from typing import NamedTuple
 
 from seqcore.onnx._model.graph import BRANCHES, Node
@@ -126,9 +126,8 @@ class Trace:
             self._branch_outputs.add((id(branch), k))
         merged = []
         for pair in zip(*both, strict=True):
-            ncommon = sum(1 for _ in takewhile(lambda ab: ab[0] == ab[1], zip(*pair, strict=False)))
-            rest = zip_longest(*(additions[ncommon:] for additions in pair))
-            merged.append((*pair[0][:ncommon], *(Merged(node, k, (one, other)) for one, other in rest)))
+            each = zip_longest(*pair)
+            merged.append(tuple(one if one == two else Merged(node, k, (one, two)) for one, two in each))
         return Ends(*merged)
 
     def _other_than_insert(self) -> str:
