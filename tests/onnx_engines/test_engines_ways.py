@@ -15,6 +15,7 @@ from seqcore.onnx._thresholds import (
     FEW,
     HEAVY,
     LONG,
+    MOST_TO_CONVERT,
 )
 
 
@@ -69,19 +70,16 @@ class TestOrder:
         assert_values(used.run(None, feed), by_reference(onnx.load(one.path), feed))
         assert ran(compiled) == {"short" if beyond <= 0 else "tensors": (1, 0)}
 
-    @pytest.mark.parametrize("name", ["map_resized", "map_padded"])
-    def test_a_map_of_one_thread_makes_no_list_in_onnxruntime(self, name):
-        """In steps it stays a map, as for several threads."""
-        one = MODELS[name]
-        for max_workers in (1, 2):
-            used = InferenceSession(one.path, max_workers=max_workers)
-            compiled = used._engines.compiled
-            feed = one.example(5)
+    @pytest.mark.parametrize(("workers", "few"), [(1, "short"), (2, "steps")])
+    def test_a_map_of_one_thread_runs_whole(self, workers, few):
+        """Of few elements it is a loop over lists, of more one over tensors; in steps it stays a map."""
+        one = MODELS["map_padded"]
+        used = InferenceSession(one.path, max_workers=workers, compile="load")
+        for n in (MOST_TO_CONVERT, MOST_TO_CONVERT + 1):
+            feed = one.example(n)
             assert_values(used.run(None, feed), by_reference(onnx.load(one.path), feed))
-            assert ran(compiled) == {"short" if max_workers == 1 else "steps": (1, 0)}
-            if max_workers == 1:
-                left = {node.op_type for node in compiled.whole.prepared.model.graph.all_nodes()}
-                assert left.isdisjoint(("SequenceMap", "SequenceInsert", "ConcatFromSequence"))
+        both = {few: (1, 0), "tensors": (1, 0)} if workers == 1 else {few: (2, 0)}
+        assert ran(used._engines.compiled) == both
 
     def test_lists_stay_at_the_ends_whose_elements_differ_in_several_axes(self):
         one = MODELS["map_resized"]

@@ -16,6 +16,7 @@ from support.models.variants import VARIANTS, copied, saved_outside
 
 import seqcore.onnx
 from seqcore.onnx import GraphBody, InferenceSession, lower
+from seqcore.onnx._model.weights import open_model
 
 N = 4  # the size of feeds
 SPLIT = "rows = SplitToSequence <keepdims = 0> (x)"
@@ -234,6 +235,12 @@ class TestLargeModels:
                 used.run(None, feed | {"i": i64(1).reshape(1)})[0].ravel(), expected
             )
         np.testing.assert_array_equal(reference(lower(form)).run(None, feed)[0], expected)
+
+    def test_what_is_parsed_has_no_weights(self):
+        data = self.made().SerializeToString()
+        message, left = open_model(data)
+        assert left == data
+        assert message.ByteSize() < 1000
 
     def test_doubled(self):
         given = self.made()

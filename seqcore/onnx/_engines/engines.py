@@ -190,9 +190,6 @@ class Compiled:
         tensors = Tier("tensors", make)
         made = tensors.get()
         candidates = [first]
-        if self.has_lists and self._max_workers == 1 and _has_maps(lowered):
-            # Steps run a map for all elements, and onnxruntime one by one: then no list need be made.
-            lowered = lower_prepared(given, is_checked=False, maps_read=True).prepared
         if lowered is not given:
             written_out = given if first.made is None else first.made.prepared
             times = 1 if self.has_lists else AS_SMALL

@@ -143,6 +143,10 @@ def _size_of(graph: Graph, trips: int, prepared: Prepared) -> int:
     for node in graph.nodes:
         branches = _branches_of(node, trips, prepared) if node.is_op("If") else [*node.graphs.values()]
         inner = [_size_of(one, trips, prepared) for one in branches]
+        if node.is_op("SequenceMap"):  # each element is read from a list, and put into one
+            inner[0] += LIST_TAKES * sum(
+                not prepared.is_tensor(name) for name in (*node.inputs, *node.outputs)
+            )
         times = trips if record_of(node).may_repeat(node) else 1
         own = 0 if node.is_op("Identity") else LIST_TAKES if record_of(node).is_of_lists else 1
         size += own + times * max(inner, default=0)

@@ -75,7 +75,6 @@ def lower_prepared(
     target: str | None = None,
     is_fixed: bool = False,
     unroll: int = 0,
-    maps_read: bool = False,
 ) -> Lowered:
     """Compile the sequences of a model away.
 
@@ -99,8 +98,6 @@ def lower_prepared(
         If True, the inputs have fixed shapes: compute what is known then.
     unroll : int, optional
         The largest number of iterations of a loop that is written out.
-    maps_read : bool, optional
-        If True, a map becomes a loop that only reads sequences too, as if these were packed.
     """
     is_rewritten = bool(target == "portable" or is_fixed or unroll)
     if not is_rewritten and not any(record_of(node).is_of_lists for node in given.model.graph.all_nodes()):
@@ -130,7 +127,7 @@ def lower_prepared(
     whole_maps = {node.name for node in normal.graph.all_nodes() if keep_maps and node.is_op("SequenceMap")}
     why_maps_stay: dict[str, str] = {}
     while True:
-        trial = _Trial(known, whole_maps, packs, target, packs or maps_read)
+        trial = _Trial(known, whole_maps, packs, target)
         trial.run(vectorizes)
         if is_fixed or unroll:
             known, became = unroll_loops(known, trial.loops_left(), unroll)
@@ -237,9 +234,8 @@ class _Trial:
         whole_maps: set[str],
         packs: bool,
         target: str | None,
-        maps_read: bool,
     ) -> None:
-        self._known, self._packs, self._maps_read = known, packs, maps_read
+        self._known, self._packs = known, packs
         self.replaced: dict[str, str] = {}
         self.packed: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
@@ -325,7 +321,7 @@ class _Trial:
         For a runtime without threads for maps, a loop that only reads sequences is as good.
         """
         left = self._left()
-        if self._maps_read:
+        if self._packs:
             nodes = self.prepared.model.graph.all_nodes()
             left -= {name for node in nodes if record_of(node).only_reads for name in node.outputs}
         return {name for name, outputs in self._written.items() if outputs & left}
