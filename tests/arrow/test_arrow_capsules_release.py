@@ -3,8 +3,8 @@
 import ctypes
 import gc
 import sys
-import threading
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from support.arrow.c_data import (
     take,
     taken,
 )
+from support.races import together
 from support.strategies import filled
 
 from seqcore import TensorSequence, split_to_sequence
@@ -161,12 +162,7 @@ def test_a_release_from_another_thread(taken_from):
         chunks = Chunks(seq.__arrow_c_stream__())
         structs = [chunks.schema(), chunks.next(), chunks.stream]
     del seq
-    threads = [threading.Thread(target=release, args=(one,)) for one in structs]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(60)
-        assert not one.is_alive()
+    together(*(partial(release, one) for one in structs))
     assert not any(one.release for one in structs)
     del structs
     assert gone(ref)
@@ -229,9 +225,6 @@ def test_a_stream_goes_on_in_another_thread():
         release(schema)
         chunks.close()
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
+    together(read)
     assert got == LISTS
     assert gone(ref)

@@ -1,9 +1,9 @@
 """from_arrow of memory that others own, without any package: when it is let go; and streams of it."""
 
 import gc
-import threading
 
 from support.arrow.producers import Stream
+from support.races import together
 from support.strategies import assert_holds
 from test_arrow_foreign import address, pairs, shared
 
@@ -35,10 +35,7 @@ def test_the_last_element_lets_go():
 def test_a_last_element_in_another_thread():
     node, _ = pairs()
     box = [from_arrow(node)[2]]
-    thread = threading.Thread(target=lambda: box.pop().sum())
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
+    together(lambda: box.pop().sum())
     gc.collect()
     assert node.counts() == [1, 1]
 

@@ -2,10 +2,11 @@
 
 import copy
 import pickle
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from support.races import together
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -71,20 +72,14 @@ def test_a_sequence_comes_into_use_once():
     for _ in range(50):
         Single.one = TensorSequence.__new__(Single)
         outcomes = []
-        start = threading.Barrier(4)
 
-        def load(which, outcomes=outcomes, start=start):
-            start.wait()
+        def load(which, outcomes=outcomes):
             try:
                 outcomes.append(len(pickle.loads(data[which])))
             except TypeError:
                 outcomes.append(None)
 
-        threads = [threading.Thread(target=load, args=(i % 2,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*[partial(load, 0), partial(load, 1)] * 2)
         assert outcomes.count(None) == 3
         length = next(filter(None, outcomes))
         assert len(Single.one) == length

@@ -2,7 +2,6 @@
 
 import re
 import sys
-import threading
 from base64 import b64decode
 from html.parser import HTMLParser
 from io import BytesIO
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from support.races import beside
 from support.strategies import array_lists, filled
 
 import seqcore as sq
@@ -345,18 +345,13 @@ def test_the_colors_are_the_pages():
 
 def test_edits_by_others_do_not_matter():
     seq = TensorSequence([noise(n, 8) for n in range(1, 30)])
-    stop = threading.Event()
 
     def edit():
-        while not stop.is_set():
-            seq.clear()
-            seq.extend([noise(4, 4, 3), np.uint8(3), noise(9)])
+        seq.clear()
+        seq.extend([noise(4, 4, 3), np.uint8(3), noise(9)])
 
-    thread = threading.Thread(target=edit)
-    thread.start()
-    try:
+    def show():
         for _ in range(200):
             shown(seq)
-    finally:
-        stop.set()
-        thread.join()
+
+    beside(edit, show)

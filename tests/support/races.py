@@ -22,3 +22,25 @@ def together(*bodies):
         assert not thread.is_alive(), "a thread is stuck"
     if failures:
         raise failures[0]
+
+
+def beside(edit, body):
+    """Run a body while another thread edits over and over, until the body returns."""
+    done, busy = threading.Event(), threading.Event()
+
+    def run():
+        try:
+            busy.wait(30)
+            body()
+        finally:
+            done.set()
+
+    def go_on():
+        while not done.is_set():
+            edit()
+            busy.set()
+
+    try:
+        together(run, go_on)
+    finally:
+        done.set()

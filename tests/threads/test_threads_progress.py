@@ -1,9 +1,8 @@
 """What takes long ends beside threads that never stop to edit."""
 
-import threading
-
 import numpy as np
 import pytest
+from support.races import beside
 
 import seqcore as sq
 
@@ -11,40 +10,6 @@ pytestmark = [pytest.mark.thread_unsafe, pytest.mark.usefixtures("frequent_switc
 
 N = 2000
 WIDTH = 4096  # so long that the GIL is given away while they are compared or copied, and edits are quicker
-
-
-def beside(edit, body):
-    """Run a body while another thread edits over and over, until the body returns."""
-    done, busy, failures, edits = threading.Event(), threading.Event(), [], 0
-
-    def run():
-        try:
-            busy.wait(30)
-            body()
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            done.set()
-
-    def go_on():
-        nonlocal edits
-        while not done.is_set():
-            edit()
-            edits += 1
-            busy.set()
-
-    threads = [threading.Thread(target=target, daemon=True) for target in (run, go_on)]
-    for thread in threads:
-        thread.start()
-    try:
-        assert done.wait(60), f"still not ended after {edits} edits"
-    finally:
-        done.set()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    if failures:
-        raise failures[0]
 
 
 def at_the_end(seq, tensor):

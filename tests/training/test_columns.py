@@ -1,14 +1,15 @@
 """Columns: sequences and arrays under names; their selections, files, pickles and Arrow tables."""
 
 import copy
+import itertools
 import pickle
 import re
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.races import beside
 from support.strategies import NAMES, filled
 
 import seqcore as sq
@@ -253,23 +254,18 @@ def columns_agree(columns):
 
 @pytest.mark.slow
 def test_positions_that_a_thread_writes():
-    columns, positions, ended = Columns({name: np.arange(100) for name in "abcd"}), np.zeros(20_000, int), []
+    columns, positions = Columns({name: np.arange(100) for name in "abcd"}), np.zeros(20_000, int)
+    numbers = itertools.cycle(range(100))
 
     def write():
-        number = 0
-        while not ended:
-            number = (number + 1) % 100
-            positions[:] = number
+        positions[:] = next(numbers)
 
-    other = threading.Thread(target=write)
-    other.start()
-    try:
+    def read():
         for _ in range(100):
             assert columns_agree(columns[positions])
             assert columns_agree(columns.__getitems__(positions))
-    finally:
-        ended.append(True)
-        other.join()
+
+    beside(write, read)
 
 
 def test_errors_of_classes_of_their_own():

@@ -1,6 +1,6 @@
 """What the tests of `seqcore.onnx.InferenceSession` share: models from text, runs, and comparisons."""
 
-import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import numpy_helper
+from support.races import together
 
 import seqcore as sq
 from seqcore.onnx import InferenceSession
@@ -211,24 +212,11 @@ def constant(name, array):
 def in_threads(count, work):
     """What `work(k)` returns for each k below count, all started at once."""
     results = [None] * count
-    errors = []
-    barrier = threading.Barrier(count)
 
-    def begin(k):
-        try:
-            barrier.wait(30)
-            results[k] = work(k)
-        except BaseException as error:
-            errors.append(error)
+    def put(k):
+        results[k] = work(k)
 
-    threads = [threading.Thread(target=begin, args=(k,), daemon=True) for k in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive(), "deadlock"
-    if errors:
-        raise errors[0]
+    together(*(partial(put, k) for k in range(count)))
     return results
 
 
