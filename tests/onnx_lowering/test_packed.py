@@ -245,18 +245,22 @@ def test_edits_of_elements_that_differ_on_one_axis(seed):
 
 
 @pytest.mark.mostly_slow(1)
-@pytest.mark.parametrize("position", ["zero", "last"])
+@pytest.mark.parametrize("position", ["zero", "last", "q", "q32"])
 @pytest.mark.parametrize("is_for_shape", [False, True])
 def test_a_pop_fails_where_it_reads(position, is_for_shape):
     """Only if what it reads is read too: of a known shape, a runtime computes no element."""
     used = "k = Size(e) f = Cast<to = 1>(k)" if is_for_shape else "f = Identity(e)"
     model = parse(
         f"""g (float[N, 4] x, int64 pops) => (float[4] y, int64 count)
-        <bool yes = {{1}}, int64 zero = {{0}}, int64 last = {{-1}}, float[4] none = {{0, 0, 0, 0}}> {{
+        <bool yes = {{1}}, int64 zero = {{0}}, int64 two = {{2}}, int64 last = {{-1}}, int32 two32 = {{2}},
+         float[4] none = {{0, 0, 0, 0}}> {{
             s = SplitToSequence<keepdims = 0>(x)
             l, y = Loop(pops, yes, s, none) <body = b (int64 i, bool c, seq(float[4]) u, float[4] sum)
                                               => (bool c2, seq(float[4]) t, float[4] more) {{
                 c2 = Identity(c)
+                q = Mod(i, two)
+                i32 = Cast<to = 6>(i)
+                q32 = Mod(i32, two32)
                 e = SequenceAt(u, {position})
                 t = SequenceErase(u, {position})
                 {used}

@@ -105,8 +105,9 @@ class Packed(Representation):
         if maker is None:
             place = next((graph for graph in prepared.model.graph.all_graphs() if name in graph.inputs), None)
         reads = [(node, graph) for node, graph in prepared.readers[name] if node and node.is_op("SequenceAt")]
-        # There they fail, so an erase needs no check of its own: a `pop` is exported as these two.
-        self._place, self._is_read_in = place, [graph for node, graph in reads if node.outputs[0] in read]
+        # There they fail, so edits need no check of their own: a `pop` is exported as these two.
+        self._place = id(place)
+        self._read_at = {(id(graph), node.inputs[1]) for node, graph in reads if node.outputs[0] in read}
         # In a loop that leaves the list as it is, places are the same in all iterations.
         is_read_inside = any(graph is not place for _, graph in reads)
         positions = [position_of(prepared, node.inputs[1]).value for node, _ in reads]
@@ -173,7 +174,10 @@ class Packed(Representation):
 
     def _around(self, nodes: Nodes, source: Packed, position: Position) -> list[str]:
         """Return the place of an element, and the one behind it."""
-        at = place_of(nodes, position, source.length(nodes, ""), is_gap=False)
+        if position.is_from_front and (self._place, position.name) in source._read_at:
+            at = nodes.op("Cast", nodes.position(position, 1), to=TensorProto.INT64)
+        else:
+            at = place_of(nodes, position, source.length(nodes, ""), is_gap=False)
         return [at, nodes.op("Add", at, nodes.constant([1]))]
 
     def _put(self, nodes: Nodes, source: Packed, places: list[list[str]], row: list[str] | None) -> None:
@@ -185,7 +189,7 @@ class Packed(Representation):
 
     def _beside_erased(self, nodes: Nodes, source: Packed, place: int) -> str:
         """Return a place beside the first or the last element; where a list has none, a node fails."""
-        if source.is_filled or any(graph is self._place for graph in source._is_read_in):
+        if source.is_filled or any(graph == self._place for graph, _ in source._read_at):
             return nodes.constant([place])
         return nodes.unless_empty(source.length(nodes, ""), place)
 
