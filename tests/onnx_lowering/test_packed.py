@@ -43,8 +43,9 @@ def check(model, fed):
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("given", ["", ", one", ", two", ", m", ", k"])
-def test_splits_that_are_edited(opset, axis, given):
-    """The pieces of a split, with one more, in a loop that takes the first away."""
+@pytest.mark.parametrize("added", ["w = Neg(x)", "w = Transpose(x)", "e = SequenceAt(u, zero) w = Neg(e)"])
+def test_splits_that_are_edited(opset, axis, given, added):
+    """The pieces of a split, in a loop that takes the first away, with one of some of their lengths more."""
     model = parse(
         f"""g (float[N, M] x, int64 n, int64 m, int64[K] k, int64 p) => (float[A, B] y, int64 count)
         <bool yes = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}> {{
@@ -53,7 +54,8 @@ def test_splits_that_are_edited(opset, axis, given):
                                        => (bool c2, seq(float[?, ?]) t) {{
                 c2 = Identity(c)
                 v = SequenceErase(u, zero)
-                t = SequenceInsert(v, x)
+                {added}
+                t = SequenceInsert(v, w)
             }}>
             y = SequenceAt(l, p)
             count = SequenceLength(l)
@@ -74,16 +76,17 @@ def test_splits_that_are_edited(opset, axis, given):
 
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("keeps", [0, 1])
+@pytest.mark.parametrize(("keeps", "lengths"), [(0, ""), (1, ""), (1, ", pair")])
 class TestEditsOfSplits:
     """Outside of loops, where positions come at run time."""
 
-    def model(self, opset, axis, keeps, edit, read, y):
-        split = f"s = SplitToSequence<axis = {axis}, keepdims = {keeps}>(x)"
-        return parse(f"g (float[N, M] x, int64 p, int64 q) => ({y}) {{ {split} {edit} {read} }}", opset)
+    def model(self, opset, axis, keeps, lengths, edit, read, y):
+        split = f"s = SplitToSequence<axis = {axis}, keepdims = {keeps}>(x{lengths})"
+        head = f"g (float[N, M] x, int64 p, int64 q) => ({y}) <int64[2] pair = {{2, 2}}>"
+        return parse(f"{head} {{ {split} {edit} {read} }}", opset)
 
     def feeds(self):
-        for shape in ((3, 2), (2, 3), (1, 1), (4, 0)):
+        for shape in ((3, 2), (2, 4), (1, 1), (4, 3), (4, 0)):
             for p in (0, 1, -1, 3, -4):
                 for q in (0, -2):
                     yield {"x": np.random.rand(*shape).astype("f"), "p": np.array(p), "q": np.array(q)}
@@ -92,9 +95,9 @@ class TestEditsOfSplits:
     @pytest.mark.parametrize(
         "edit", ["t = SequenceErase(s, p)", "e = SequenceAt(s, q) t = SequenceInsert(s, e, p)"]
     )
-    def test_picks(self, opset, axis, keeps, edit):
+    def test_picks(self, opset, axis, keeps, lengths, edit):
         y = "float[A, B] y" if keeps else "float[A] y"
-        check(self.model(opset, axis, keeps, edit, "y = SequenceAt(t, q)", y), self.feeds())
+        check(self.model(opset, axis, keeps, lengths, edit, "y = SequenceAt(t, q)", y), self.feeds())
 
 
 @pytest.mark.parametrize("dtype", ["double", "int64", "uint8", "bool", "float16", "string"])
