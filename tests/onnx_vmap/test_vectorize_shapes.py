@@ -68,6 +68,30 @@ class TestPicking:
                 _, (one,) = check_at_once(body(f"e = Gather({code})", "float", **types), [feed], 17)
                 assert (one is not None) == is_fine
 
+    @pytest.mark.parametrize(("axis", "out"), [(0, "3, 4"), (1, "2, 4"), (-1, "2, 3")])
+    @pytest.mark.parametrize("own", ["", "[2]", "[1, 2]"])
+    def test_gather_of_what_each_iteration_has(self, axis, out, own):
+        lengths = out.split(", ")
+        lengths[axis % 3 : axis % 3] = own.strip("[]").split(", ") * bool(own)
+        types = {"x": CUBE, "z": f"int64{own}"}
+        text = body(f"e = Gather<axis = {axis}>(a, b)", f"float[{', '.join(lengths)}]", **types)
+        feeds = feeds_for(**types)
+        _, outcomes = check_at_once(text, [{**feed, "z": feed["z"] % 2} for feed in feeds])
+        assert None not in outcomes[:-1]
+
+    def test_gather_nd(self):
+        check("e = GatherND(w, a)", "float[3]", x="int64[1]", w="float[40, 3]")
+        check("e = GatherND(a, w)", "float[3]", x="float[4, 3]", w="int64[1]")
+        check("e = GatherND<batch_dims = 1>(a, b)", "float[4]", x="float[4, 9]", z="int64[4, 1]")
+
+    def test_squeeze_of_all_axes(self):
+        check("e = Squeeze(a)", "float[2, 3]", x="float[2, 1, 3, 1]")
+        check("e = Squeeze(a)", MATRIX, x=MATRIX)
+        why = "squeezes axes that only a run tells at Squeeze 'e'"
+        no_rule(
+            "g = Slice(a, w, v, #(0)) e = Squeeze(g)", "float[?]", why, x=MATRIX, w="int64[1]", v="int64[1]"
+        )
+
     def test_gather_from_nothing(self):
         text = body("e = Gather(w, a)", "float[2]", x="int64", w="float[K, 2]")
         for n in (0, 1, 3):
