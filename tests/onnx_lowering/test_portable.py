@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.models.lowering import assert_same, check, left_in, lowered, ops, parse, rows, session
+from support.models.lowering import assert_same, check, left_in, lowered, ops, outcome, parse, rows, session
 from support.models.sessions import model
 
 from seqcore.onnx import lower
@@ -219,3 +219,16 @@ def test_a_portable_loop_without_iterations_gives_no_rows():
     for n in (0, 1, 3):
         feed = {"x": rows(3), "n": np.array(n), "start": np.ones(4, np.float32)}
         assert_same(one.run(None, feed), other.run(None, feed))
+
+
+def test_what_fails_in_every_run_keeps_no_other_from_being_computed():
+    given = parse("""g (float[N] x, bool c) => (float[N] y)
+        <float[2] table = {1, 2}, int64 nine = {9}, float half = {0.5}> {
+            y = If(c) <then_branch = t () => (float[N] p) { b = Gather(table, nine) p = Sub(x, b) },
+                       else_branch = e () => (float[N] q) { h = Add(half, half) q = Mul(x, h) }>
+        }""")
+    result = lower(given, target="portable")
+    assert sorted(ops(result)) == ["Gather", "If", "Mul", "Sub"]
+    for c in (False, True):
+        feed = {"x": np.ones(3, "f"), "c": np.array(c)}
+        assert_same(outcome(session(given), feed), outcome(session(result), feed))
