@@ -264,6 +264,21 @@ class TestLargeModels:
                 InferenceSession(damaged)
 
 
+def test_a_newer_model_without_sequences(tmp_path):
+    """Its version is set back, and data beside it are found, those of constants too."""
+    given = model("f (float[2] x) => (float[2] y) { h = Add (x, w) y = Mul (h, c) }")
+    given.graph.initializer.append(numpy_helper.from_array(f32(1, 2), "w"))
+    times = onnx.helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(f32(3, 4)))
+    given.graph.node.insert(0, times)
+    given.ir_version = 99
+    path = tmp_path / "model.onnx"
+    saved_outside(given, path)
+    written = onnx.load(path, load_external_data=False)
+    assert written.graph.node[0].attribute[0].t.data_location == onnx.TensorProto.EXTERNAL
+    (y,) = InferenceSession(path).run(None, {"x": f32(1, 1)})
+    np.testing.assert_array_equal(y, f32(6, 12))
+
+
 def test_outputs_of_a_split_without_names():
     command = [sys.executable, "-m", "support.models.nameless"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
