@@ -62,11 +62,13 @@ class TestWithoutSequences:
 
 class TestSignatures:
     @pytest.mark.parametrize("text", [TENSORS_ONLY, APPEND])
-    def test_meta(self, text):
+    @pytest.mark.parametrize("is_told", [False, True])
+    def test_meta(self, text, is_told):
         given = model(text)
-        given.producer_name, given.doc_string, given.model_version = "tests", "words", 7
-        given.domain = "org.example"
-        onnx.helper.set_model_props(given, {"author": "somebody"})
+        if is_told:
+            given.producer_name, given.doc_string, given.model_version = "tests", "words", 7
+            given.domain = "org.example"
+            onnx.helper.set_model_props(given, {"author": "somebody"})
         found, expected = InferenceSession(given).get_modelmeta(), reference(given).get_modelmeta()
         names = ["producer_name", "graph_name", "domain", "description", "version", "custom_metadata_map"]
         for name in names:
