@@ -102,6 +102,15 @@ if hasattr(pa, "bool8"):
     ITEM_REQUESTS |= {"bool8": pa.bool8(), "id": pa.uuid()}
 
 
+@pytest.mark.parametrize("inner", [pa.list_, pa.large_list, lambda one: pa.list_(one, 2)])
+def test_names_of_items_at_each_level(inner):
+    number = pa.field("number", pa.float32(), nullable=False)
+    row = pa.field("row", inner(number), nullable=False)
+    made = honored(TensorSequence([np.ones((3, 2), np.float32)]), pa.list_(row)).type.value_field
+    for one, wanted in ((made, row), (made.type.value_field, number)):
+        assert (one.name, one.nullable) == (wanted.name, wanted.nullable)
+
+
 @pytest.mark.parametrize("name", ["int8", "bool", "string"])
 def test_without_elements_any_nesting_of_the_items_is_honored(name):
     seq = TensorSequence(dtype=name)
