@@ -3,13 +3,13 @@ recursion.
 """
 
 import pickle
-import subprocess
 import sys
 import tracemalloc
 import weakref
 
 import numpy as np
 import pytest
+from support.processes import output_of
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -51,18 +51,6 @@ def test_a_sequence_of_millions_of_pieces(n):
     assert seq.nbytes == seq.pinned_nbytes == 4 * len(expected)
     np.testing.assert_array_equal(sq.concat_from_sequence(seq, 0), expected)
     seq._check()
-
-
-def in_a_process_of_its_own(script, *arguments):
-    """What a deep chain does when it goes wrong is to end the process."""
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 CHAIN = """
@@ -122,7 +110,7 @@ def test_elements_put_back_over_and_over(way):
     if way == "dlpack" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
         pytest.skip("NumPy 2.0 doesn't export what is read-only")
     n = MANY if way in CHAINS else MANY // 5
-    assert in_a_process_of_its_own(CHAIN, n, way) == "freed\n"
+    assert output_of("-c", CHAIN, n, way) == "freed\n"
 
 
 @pytest.mark.mostly_slow(7)
@@ -192,4 +180,4 @@ seq.clear()
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
 def test_a_sequence_doubled_until_there_is_no_memory():
-    in_a_process_of_its_own(DOUBLING, 256)
+    output_of("-c", DOUBLING, 256)

@@ -3,12 +3,12 @@
 import errno
 import mmap
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 from support.bodies import numbers
+from support.processes import output_of
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -231,9 +231,7 @@ print(used, resident() - before)
 @pytest.mark.parametrize("max_workers", [1, 2])
 def test_memory_goes_back_to_the_system(items, max_workers):
     """In a process of its own, for other tests have objects and threads."""
-    command = [sys.executable, "-c", RESIDENT, str(items), str(max_workers)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    used, left = map(int, done.stdout.split())
+    used, left = map(int, output_of("-c", RESIDENT, items, max_workers).split())
     assert used < 160_000_000
     # The C library keeps some memory for each thread: how much depends on how they took turns.
     assert left < (20_000_000 if max_workers == 1 else 0.9 * used)

@@ -3,13 +3,13 @@
 import itertools
 import json
 import os
-import subprocess
 import sys
 from types import MappingProxyType
 
 import numpy as np
 import pytest
 from support.bodies import Refusal
+from support.processes import output_of
 from support.races import together
 from support.saved import contents, needs_proc, open_files, part, ragged, saved, unchanged
 from support.strategies import assert_holds
@@ -174,11 +174,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(path, older):
     if older:
         sq.save(path, ragged([1, 2, 3]))
     before = contents(path.parent)
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FULL, str(path)], capture_output=True, text=True, timeout=60
-    )
-    assert ended.returncode == 0, ended.stderr
-    failures = [json.loads(line) for line in ended.stdout.splitlines()]
+    failures = [json.loads(line) for line in output_of("-W", "error", "-c", FULL, path).splitlines()]
     assert len(failures) == 7
     for message, number, names in failures:
         assert str(path) in message

@@ -3,12 +3,11 @@
 import os
 import pickle
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from support.bodies import within
+from support.processes import output_of
 from support.saved import lies_in, needs_proc, pa, ragged, write_column, write_table
 from support.strategies import assert_holds
 
@@ -213,15 +212,7 @@ for name, call in calls.items():
 def test_without_pyarrow_the_extra_is_named(three):
     path, data = three[0][0], pickle.dumps(sq.load(three[0][0]))
     before = path.read_bytes()
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", NO_PYARROW, str(path), data.hex()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    lines = ended.stdout.splitlines()
+    lines = output_of("-W", "error", "-c", NO_PYARROW, path, data.hex()).splitlines()
     assert [line.split()[0] for line in lines] == ["load", "save", "loads"]
     assert all(re.search(r"pyarrow.*seqcore\S*\[arrow\]", line) for line in lines[:2]), lines
     assert "TensorSequence of" in lines[2]  # which maps the file's bytes, and needs no pyarrow

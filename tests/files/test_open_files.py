@@ -3,11 +3,9 @@
 Each test is a process of its own, whose limits are low.
 """
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from support.processes import output_of
 from support.saved import lies_in, mappings, needs_proc, ragged, saved, touched
 
 import seqcore as sq
@@ -40,14 +38,7 @@ def resident():
 
 
 def run(tmp_path, script, timeout=200):
-    ended = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", BEGINNING + script, tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    output_of("-c", BEGINNING + script, tmp_path, timeout=timeout)
 
 
 KEPT_AND_UNPICKLED = """

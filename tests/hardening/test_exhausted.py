@@ -1,11 +1,11 @@
 """Calls in processes without memory: a result or a MemoryError, and all is as it was. See exhausted.py."""
 
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from support.processes import output_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,12 +28,4 @@ CALLS = [
 @pytest.mark.parametrize("calls", CALLS, ids=" ".join)
 def test_each_call_ends_soundly(calls):
     pytest.importorskip("pyarrow")
-    ended = subprocess.run(
-        [sys.executable, "-X", "faulthandler", Path(__file__).with_name("exhausted.py"), *calls],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == 0, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
-    assert "a MemoryError" in ended.stdout
+    assert "a MemoryError" in output_of(Path(__file__).with_name("exhausted.py"), *calls)

@@ -1,9 +1,6 @@
 """Models that are written in other ways: what onnxruntime runs, we run, with the same results."""
 
 import contextlib
-import os
-import subprocess
-import sys
 
 import numpy as np
 import onnx
@@ -13,6 +10,7 @@ from onnx import helper, numpy_helper
 from support.models.exported import MODELS
 from support.models.sessions import AGAIN, f32, i64, model, reference
 from support.models.variants import VARIANTS, copied, saved_outside
+from support.processes import output_of
 
 import seqcore.onnx
 from seqcore.onnx import GraphBody, InferenceSession, lower
@@ -280,12 +278,8 @@ def test_a_newer_model_without_sequences(tmp_path):
 
 
 def test_outputs_of_a_split_without_names():
-    command = [sys.executable, "-m", "support.models.nameless"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     kinds = ["plain", "lists", "body", "map", "lowered"]
-    assert ended.stdout.splitlines() == [f"{kind} [0. 1.]" for kind in kinds], ended.stderr
-    assert ended.returncode == 0
+    assert output_of("-m", "support.models.nameless") == "".join(f"{kind} [0. 1.]\n" for kind in kinds)
 
 
 def test_in_the_place_of_onnxruntimes_session(monkeypatch):

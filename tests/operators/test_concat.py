@@ -1,10 +1,8 @@
 """concat_from_sequence: types, layouts, edited sequences and what can't be joined; the oracle is NumPy."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from support.processes import output_of
 from support.strategies import NAMES, dtype_of, filled, types_and_layouts
 from test_split import LAYOUTS, assert_same, laid_out, native
 
@@ -126,5 +124,4 @@ for shape in ((3, 1000, 1000), (3, 1000, 0), (3, 0, 1000)):
 @pytest.mark.slow
 def test_stacks_of_elements_without_items():
     """Of a table that has some: nothing is copied. In a process of its own, which a copy would end."""
-    ended = subprocess.run([sys.executable, "-c", STACKS], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    output_of("-c", STACKS)

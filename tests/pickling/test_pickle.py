@@ -1,14 +1,12 @@
 """Pickles carry values, types and sharing; damaged ones are exceptions; copies are apart."""
 
 import copy
-import os
 import pickle
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from support.processes import PLAIN_MALLOC
+from support.processes import PLAIN_MALLOC, output_of
 from support.strategies import NUMBER_NAMES, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
@@ -218,16 +216,7 @@ print(refused, survived)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
 def test_damaged_states_are_exceptions_or_sound_sequences():
     """In a process of its own, whose memory is bounded: what this looks for are crashes."""
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", DAMAGE],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, **PLAIN_MALLOC, "OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    *wasteful, counts = done.stdout.splitlines()
+    *wasteful, counts = output_of("-c", DAMAGE, OPENBLAS_NUM_THREADS="1", **PLAIN_MALLOC).splitlines()
     assert wasteful == []
     refused, survived = map(int, counts.split())
     assert refused > 500

@@ -16,6 +16,20 @@ METHODS = [
 ]
 
 
+def output_of(*arguments, timeout=300, **environment):
+    """What Python prints that is run with some arguments, and with the modules that this process finds."""
+    path = os.pathsep.join(filter(None, sys.path))
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+    )
+    assert ended.returncode == 0, f"it ended at {ended.stdout[-300:]}: {ended.stderr[-3000:]}"
+    return ended.stdout
+
+
 def lines_of(script, *arguments, **environment):
     """What a script of damaged files prints, which doesn't crash and finds no fault."""
     file = Path(script.__file__)

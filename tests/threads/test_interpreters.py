@@ -1,11 +1,9 @@
 """Other interpreters of one process: an import there works, or is an ImportError, and the first goes on."""
 
 import importlib
-import os
-import subprocess
-import sys
 
 import pytest
+from support.processes import output_of
 
 SCRIPT = """
 import sys
@@ -52,12 +50,4 @@ print("ended")
 def test_imports_in_other_interpreters(where, gil):
     if not any(map(importlib.util.find_spec, ("_interpreters", "_xxsubinterpreters"))):
         pytest.skip("this Python has no module for them")
-    ended = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", SCRIPT, where, gil],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == "ended\n"
+    assert output_of("-c", SCRIPT, where, gil) == "ended\n"
