@@ -114,6 +114,7 @@ MISTAKES = [
     # Splits, lengths and offsets.
     ("sq.split_to_sequence(rows, -1)", ValueError, ["split must be positive", "-1"]),
     ("sq.split_to_sequence(rows, 0)", ValueError, ["split must be positive", "0"]),
+    ("sq.split_to_sequence(rows, [[1, 2]])", ValueError, ["split must be an integer or a 1-D", "(1, 2)"]),
     (
         "sq.TensorSequence.from_lengths(rows, [0, 4, 10])",
         ValueError,

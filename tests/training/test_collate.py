@@ -52,6 +52,7 @@ def test_padded(form, side):
     assert got["tokens_mask"].tolist() == [[one != -100 for one in row] for row in want]
     assert got["boxes"].shape == (4, 4, 2)
     assert got["boxes"].dtype == torch.float32
+    assert not got["boxes"][~got["boxes_mask"]].any()
     assert got["label"].tolist() == LABELS.tolist()
     assert got["at"].shape == (4, 4 if in_rows else 2)
     assert owns(got, batch)

@@ -151,6 +151,7 @@ def test_what_becomes_an_array():
     arrays = np.empty(2, object)
     arrays[:] = [np.arange(2), np.arange(3)]
     assert Columns({"x": arrays})["x"].lengths().tolist() == [2, 3]
+    assert Columns({"x": arrays[:1]})["x"].lengths().tolist() == [2]
     assert same(Columns(columns), columns)
 
 

@@ -86,6 +86,15 @@ def test_each_element_of_a_large_source_comes_as_often():
     assert np.abs(uses[30:] - expected).max() < 5 * math.sqrt(600 * 0.6 * 0.4)
 
 
+@pytest.mark.parametrize("limit", [{"batch_size": 32}, {"max_tokens": 16_000}])
+def test_elements_of_a_batch_are_alike_in_length(limit):
+    rng = np.random.default_rng(0)
+    lengths, sources = rng.integers(1, 1000, 20_000), rng.integers(0, 3, 20_000)
+    batches = list(BatchSampler(lengths, **limit, sources=sources, weights=[1, 2, 3]))
+    padded = sum(len(batch) * lengths[batch].max() for batch in batches)
+    assert sum(lengths[batch].sum() for batch in batches) > 0.97 * padded
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=40),
     st.lists(st.sampled_from([0, 0.3, 1, 7]), min_size=3, max_size=3),
