@@ -82,10 +82,8 @@ class Job:
     @property
     def left(self):
         """The number of units that are not claimed, and may be."""
-        left = self.stop - self.claimed if self.bound.allows(self.claimed) else 0
-        for start, stop in self.returned:
-            left += stop - start if self.bound.allows(start) else 0
-        return left
+        spans = [(self.claimed, self.stop), *self.returned]
+        return sum(stop - start for start, stop in spans if self.bound.allows(start))
 
     def claim(self, size):
         """Return the next units as (start, stop); None if none are left. A given chunksize comes first."""
