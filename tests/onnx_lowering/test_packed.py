@@ -100,6 +100,21 @@ class TestEditsOfSplits:
         check(self.model(opset, axis, keeps, lengths, edit, "y = SequenceAt(t, q)", y), self.feeds())
 
 
+@pytest.mark.mostly_slow(1)
+def test_reads_of_elements_that_are_stacked_too():
+    """Elements of one axis: where each is, is computed once for both reads."""
+    model = parse("""g (float[N] x, int64[K] k, int64 p, int64 q, int64 r)
+        => (float[M] a, float[L] b, float[A, B] y) {
+            s = SplitToSequence(x, k) t = SequenceErase(s, p) a = SequenceAt(t, q) b = SequenceAt(t, r)
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(t)
+        }""")
+    fed = []
+    for k, *places in itertools.product(([2, 2, 2], [3, 3], [1] * 6), (0, -1), (0, 1, 3), (0, -2)):
+        feed = {"x": np.arange(6, dtype="f"), "k": np.array(k)}
+        fed.append(feed | dict(zip("pqr", map(np.array, places), strict=True)))
+    check(model, fed)
+
+
 @pytest.mark.parametrize("dtype", ["double", "int64", "uint8", "bool", "float16", "string"])
 @pytest.mark.parametrize("shape", ["4", "?"])
 def test_types(dtype, shape):

@@ -447,6 +447,8 @@ class Numbers(_OfSeveralSizes):
         if self._bounds is not None:
             at = nodes.position(position, 0)
             start, end = (nodes.op("Gather", bounds, at, axis=0) for bounds in self._bounds)
+            if self.rank == 1:
+                return nodes.slice(values, start, end, 0, out=out)
             piece = nodes.slice(values, start, end, 0)
             extent = nodes.op("Gather", extents, at, axis=0)
             return nodes.reshape(piece, extent, out)
