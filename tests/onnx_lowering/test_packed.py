@@ -108,11 +108,9 @@ def test_reads_of_elements_that_are_stacked_too():
             s = SplitToSequence(x, k) t = SequenceErase(s, p) a = SequenceAt(t, q) b = SequenceAt(t, r)
             y = ConcatFromSequence<axis = 0, new_axis = 1>(t)
         }""")
-    fed = []
-    for k, *places in itertools.product(([2, 2, 2], [3, 3], [1] * 6), (0, -1), (0, 1, 3), (0, -2)):
-        feed = {"x": np.arange(6, dtype="f"), "k": np.array(k)}
-        fed.append(feed | dict(zip("pqr", map(np.array, places), strict=True)))
-    check(model, fed)
+    x = np.arange(6, dtype="f")
+    some = itertools.product(([2, 2, 2], [3, 3], [1] * 6), (0, -1), (0, 1, 3), (0, -2))
+    check(model, [{"x": x, **dict(zip("kpqr", map(np.array, one), strict=True))} for one in some])
 
 
 @pytest.mark.parametrize("dtype", ["double", "int64", "uint8", "bool", "float16", "string"])

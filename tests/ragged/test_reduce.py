@@ -100,9 +100,8 @@ def test_elements_that_are_not_in_order(layout, name):
 def test_dtypes_to_compute_in(name, dtype):
     if dtype_of(name).kind == "c" and dtype_of(dtype).kind != "c":
         pytest.skip("a part of the number would be lost")
-    values = filled(name, 60)
-    if dtype_of(name).kind == "f" and dtype != "int8":
-        values = values * dtype_of(name).type(9.5)  # what 8 bits don't hold
+    times = 9.5 if dtype_of(name).kind == "f" and dtype != "int8" else 1  # more than 8 bits hold
+    values = filled(name, 60) * dtype_of(name).type(times)
     seq = TensorSequence.from_lengths(values, [10, 20, 30])
     for how in (np.add, np.sum, np.multiply, np.maximum, np.mean, np.std):
         check(seq, how, 0, dtype=np.dtype(dtype))

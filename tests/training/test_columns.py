@@ -258,15 +258,12 @@ def test_positions_that_a_thread_writes():
     columns, positions = Columns({name: np.arange(100) for name in "abcd"}), np.zeros(20_000, int)
     numbers = itertools.cycle(range(100))
 
-    def write():
-        positions[:] = next(numbers)
-
     def read():
         for _ in range(100):
             assert columns_agree(columns[positions])
             assert columns_agree(columns.__getitems__(positions))
 
-    beside(write, read)
+    beside(lambda: positions.fill(next(numbers)), read)
 
 
 def test_errors_of_classes_of_their_own():
