@@ -136,6 +136,7 @@ def test_what_it_shows():
         f"packs {200 / 20 / (2 * len(one)):.1%} full>"
     )
     assert repr(BatchSampler([2, 4, 6, 8], batch_size=2, shuffle=False)).endswith("2 batches, 16.7% padding>")
+    assert repr(BatchSampler([3, 3, 2], capacity=4, shuffle=False)).endswith("3 batches, packs 66.7% full>")
     assert repr(BatchSampler([], batch_size=2)).endswith("0 batches, 0.0% padding>")
 
 
