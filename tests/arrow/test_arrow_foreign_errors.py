@@ -304,7 +304,8 @@ def test_other_offsets_out_of_the_child(ends, damaged):
 
 @pytest.mark.parametrize("code", ["+vl", "+vL"])
 @pytest.mark.parametrize(
-    ("start", "size"), [(-1, 2), (-4, 0), (4, 2), (6, 0), (0, 6), (0, -1), (2**31 - 1, 2**31 - 1)]
+    ("start", "size"),
+    [(-1, 2), (-4, 0), (4, 2), (6, 0), (0, 6), (0, -1), (2, -1), (2**31 - 1, 1), (2**31 - 1, 2**31 - 1)],
 )
 def test_views_out_of_the_child(code, start, size):
     width = "i4" if code == "+vl" else "i8"

@@ -93,7 +93,7 @@ def _keep(graph: Graph, choice: Node, loop: Node, prepared: Prepared, builder: B
 
 
 def _one_to(most: int, count: str, nodes: Nodes) -> str:
-    """Return a count as it is, which is no larger; where it is less than 1, the model fails."""
+    """Return a count of at most so many iterations unchanged; the model fails if there is none."""
     # Looked up from the back, where 0 is out of range.
     at = nodes.op("Sub", count, nodes.constant(most + 1))
     return nodes.op("Gather", nodes.constant(range(1, most + 1)), at, axis=0)
