@@ -182,29 +182,39 @@ def test_differences_of_large_numbers():
             assert (last, len(times)) == (expected, len(whole)), (begin, end)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("where", ["before", "inside"])
-def test_sums_that_wrap_around(dtype, where):
-    """A limit that the model computes is what its own nodes make of it."""
-    sums = "less = Sub (a, four) more = Add (b, four) limit = Sub (more, less)"
-    before, inside = (sums, "") if where == "before" else ("", sums)
-    given = model(f"""f ({dtype} a, {dtype} b) => ({dtype} last, seq({dtype}) all)
-        <bool on = {{1}}, int64 most = {{9}}, {dtype} four = {{4}}, {dtype} zero = {{0}}, {dtype} one = {{1}}>
-        {{
+@pytest.mark.parametrize(
+    ("dtype", "limit"),
+    [
+        ("int32", "k = Identity (j2) n = Sub (more, less)"),
+        ("int64", "k = Identity (j2) n = Sub (more, less)"),
+        ("int64", "k = Identity (j2) n = Sub (m, w)"),
+        ("int64", "k = Add (j2, four) n = Add (m, four)"),
+        ("int64", "k = Add (j2, m) n = Identity (b)"),
+        ("int64", "k = Add (j2, j2) n = Identity (m)"),
+        ("int64", "k = Identity (four) n = Sub (w, j2)"),
+    ],
+)
+def test_sums_that_wrap_around(dtype, limit):
+    """A counter and a limit that the model computes are what its own nodes make of them."""
+    given = model(f"""f ({dtype} a, {dtype} b, {dtype} s) => ({dtype} last, seq({dtype}) all)
+        <bool on = {{1}}, int64 most = {{9}}, {dtype} four = {{4}}, {dtype} one = {{1}}> {{
             none = SequenceEmpty <dtype = {6 if dtype == "int32" else 7}> ()
-            {before}
-            last, all = Loop (most, on, zero, none) <body = b (int64 i, bool c, {dtype} k, seq({dtype}) l) =>
-                (bool go, {dtype} k2, seq({dtype}) l2) {{
-                {inside}
-                k2 = Add (k, one) go = Less (k2, limit) l2 = SequenceInsert (l, k)
+            less = Sub (a, four) more = Add (b, four)
+            last, m9, w9, all = Loop (most, on, s, a, b, none) <body = g
+                (int64 i, bool c, {dtype} j, {dtype} m, {dtype} w, seq({dtype}) l) =>
+                (bool go, {dtype} j2, {dtype} m2, {dtype} w2, seq({dtype}) l2) {{
+                m2 = Identity (m) w2 = Identity (w) j2 = Add (j, one)
+                {limit} go = Less (k, n) l2 = SequenceInsert (l, j)
             }}>
         }}""")
     one, other, ours = reference(given), reference(lower(given)), InferenceSession(given, compile="load")
     assert not [node for node in lower(given).graph.node if node.op_type == "Loop"]
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    for a, b in itertools.product((least, least + 2, most, 0), (most, most - 1, 0, -4, least)):
-        feed = {"a": np.array(a, dtype), "b": np.array(b, dtype)}
+    starts = (0, 3) if dtype == "int32" else (least, -5, 0, most - 1, most)
+    ends = (least, least + 2, -4, 0, 2 + most // 2, most)
+    for numbers in itertools.product(ends, (*ends, most - 1), starts):
+        feed = {name: np.array(number, dtype) for name, number in zip("abs", numbers, strict=True)}
         expected, whole = one.run(None, feed)
         for run in (other.run, ours.run):
             last, found = run(None, feed)
-            assert (last, len(found)) == (expected, len(whole)), (a, b)
+            assert (last, len(found)) == (expected, len(whole)), numbers

@@ -40,7 +40,7 @@ _SMALL = 1 << 40
 
 
 class _Sum(NamedTuple):
-    """Values, each so many times, and a number. A condition is such a sum that has to be positive."""
+    """Values, each so many times, and a number."""
 
     terms: dict[str, int]
     number: int
@@ -51,6 +51,17 @@ class _Sum(NamedTuple):
         for name, k in other.terms.items():
             terms[name] = terms.get(name, 0) + times * k
         return _Sum({name: k for name, k in terms.items() if k}, self.number + times * other.number)
+
+
+class _Gap(NamedTuple):
+    """A condition: two sums, whose difference and a number are positive together.
+
+    The sums stay apart, as each is added up like the model's own: it wraps around where that does.
+    """
+
+    greater: _Sum
+    lesser: _Sum
+    number: int
 
 
 def count_iterations(model: Model, prepared: Prepared) -> bool:
@@ -88,23 +99,25 @@ class _Counted:
         """Write before the loop how often it runs; return whether that is known."""
         parts = self._parts
         begins = parts.begins(self._prepared)
-        after = self._sums(parts.going_out)
-        before = [] if begins else self._sums(parts.condition)
+        after = self._gaps(parts.going_out)
+        before = [] if begins else self._gaps(parts.condition)
         if after is None or not (after or parts.trips):
             return False
-        falling = [self._falling(sum_) for sum_ in after]
-        for sum_, fall in falling:
-            is_large = bool(sum_.terms) and abs(sum_.number) >= _LARGEST
-            if fall <= 0 or is_large or not all(map(self._can_be_outside, sum_.terms)):
-                return False
-        # What is asked before the first iteration is mostly what is asked after each, one step earlier.
-        earlier = [self._key(sum_._replace(number=sum_.number + fall)) for sum_, fall in falling]
-        first = [self._key(sum_) for sum_ in before or ()]
-        is_known = before is not None and all(key in earlier for key in first)
+        falling = [self._falling(gap) for gap in after]
+        for gap, _, fall in falling:
+            for side in (gap.greater, gap.lesser):
+                is_large = bool(side.terms) and abs(side.number) >= _LARGEST
+                if fall <= 0 or is_large or not all(map(self._can_be_outside, side.terms)):
+                    return False
+        asked = [self._key(gap) for gap in before or ()]
+        earlier = [self._key(gap) for _, gap, _ in falling]
+        is_known = before is not None and all(key in earlier for key in asked)
         counts = [
-            self._count(sum_, fall, 0 if is_known and key in first else 1, nodes)
-            for (sum_, fall), key in zip(falling, earlier, strict=True)
-            if not self._is_trip_count(sum_, fall)
+            self._count(first, fall, 0, nodes)
+            if is_known and key in asked
+            else self._count(gap, fall, 1, nodes)
+            for (gap, first, fall), key in zip(falling, earlier, strict=True)
+            if not self._is_trip_count(gap, fall)
         ]
         if counts:
             most = self._prepared.integer(parts.trips) if parts.trips else _ENDLESS
@@ -116,7 +129,7 @@ class _Counted:
         self._loop.body.outputs[0] = parts.going_in
         return True
 
-    def _sums(self, condition: str, depth: int = _DEPTH) -> list[_Sum] | None:
+    def _gaps(self, condition: str, depth: int = _DEPTH) -> list[_Gap] | None:
         """Return what has to be positive for a condition, None where it is of another kind."""
         if condition == self._parts.going_in or self._prepared.condition(condition) is True:
             return []
@@ -124,10 +137,10 @@ class _Counted:
         if node is None or not depth:
             return None
         if node.is_op("Identity", "Cast"):
-            return self._sums(node.inputs[0], depth - 1)
+            return self._gaps(node.inputs[0], depth - 1)
         if node.is_op("And"):
-            both = [self._sums(name, depth - 1) for name in node.inputs]
-            return None if None in both else [sum_ for one in both for sum_ in one or ()]
+            both = [self._gaps(name, depth - 1) for name in node.inputs]
+            return None if None in both else [gap for one in both for gap in one or ()]
         is_denied = node.is_op("Not")
         if is_denied:
             node = self._prepared.producer(node.inputs[0])
@@ -137,8 +150,7 @@ class _Counted:
         one, other = (self._sum(name) for name in node.inputs)
         greater, lesser = (one, other) if is_first != is_denied else (other, one)
         # Of integers, b >= a is b + 1 - a > 0, and what isn't a < b is a >= b.
-        difference = greater.plus(lesser, -1)
-        return [difference._replace(number=difference.number + (may_be_equal != is_denied))]
+        return [_Gap(greater, lesser, int(may_be_equal != is_denied))]
 
     def _sum(self, name: str, depth: int = _DEPTH) -> _Sum:
         """Return a value as what it is the sum of."""
@@ -153,9 +165,9 @@ class _Counted:
         if node.is_op("Add", "Sub") and self._prepared.element_number(name) in _INTEGERS:
             one, other = (self._sum(part, depth - 1) for part in node.inputs)
             sum_ = one.plus(other, 1 if node.is_op("Add") else -1)
-            has_states = not sum_.terms.keys().isdisjoint(self._loop.body.inputs)
             # Of other values the model's own node has the sum: it may wrap around.
-            if has_states or all(map(self._is_length, sum_.terms)):
+            counters = set(self._loop.body.inputs) - self._fixed.keys()
+            if not counters.isdisjoint(sum_.terms) or all(map(self._is_length, sum_.terms)):
                 return sum_
         return _Sum({name: 1}, 0)
 
@@ -166,17 +178,25 @@ class _Counted:
         number, made = map(self._prepared.element_number, (node.inputs[0], node.outputs[0]))
         return number in _INTEGERS and made in (*_WIDER, number)
 
-    def _falling(self, sum_: _Sum) -> tuple[_Sum, int]:
-        """Return a sum in the first iteration, and how much less it is in each further one."""
-        start, fall = _Sum({}, sum_.number), 0
+    def _falling(self, gap: _Gap) -> tuple[_Gap, _Gap, int]:
+        """Return a condition after the first iteration, one step earlier, and how much less it gets."""
+        (greater, rise), (lesser, gain) = map(self._first, gap[:2])
+        before = _Gap(
+            greater._replace(number=greater.number - rise),
+            lesser._replace(number=lesser.number - gain),
+            gap.number,
+        )
+        return _Gap(greater, lesser, gap.number), before, gain - rise
+
+    def _first(self, sum_: _Sum) -> tuple[_Sum, int]:
+        """Return a sum in the first iteration, and how much more it is in each further one."""
+        first, rise = _Sum({}, sum_.number), 0
         for name, k in sum_.terms.items():
-            if name in self._counters:
-                first, step = self._counters[name]
-                start, fall = start.plus(first, k), fall - k * step
-            else:
-                one = self._sum(self._fixed[name]) if name in self._fixed else _Sum({name: 1}, 0)
-                start = start.plus(one, k)
-        return start, fall
+            start, step = self._counters.get(name, (None, 0))
+            if start is None:
+                start = self._sum(self._fixed[name]) if name in self._fixed else _Sum({name: 1}, 0)
+            first, rise = first.plus(start, k), rise + k * step
+        return first, rise
 
     def _can_be_outside(self, name: str) -> bool:
         """Return whether a value is an integer that can be had before the loop."""
@@ -224,12 +244,12 @@ class _Counted:
         node = self._prepared.producers[name][0]
         return nodes.like(node, [self._outside(input_, nodes) for input_ in node.inputs])[0]
 
-    def _key(self, sum_: _Sum) -> Any:
-        """Return the same for sums of what is computed in the same way."""
-        terms: Counter[Any] = Counter()
-        for name, k in sum_.terms.items():
+    def _key(self, gap: _Gap) -> Any:
+        """Return the same for differences of what is computed in the same way."""
+        difference, terms = gap.greater.plus(gap.lesser, -1), Counter[Any]()
+        for name, k in difference.terms.items():
             terms[self._how(name)] += k
-        return terms, sum_.number
+        return terms, difference.number + gap.number
 
     def _how(self, name: str, depth: int = _DEPTH) -> Any:
         name = self._fixed.get(name, name)
@@ -241,25 +261,35 @@ class _Counted:
         attributes = tuple(one.SerializeToString() for one in node.attribute_messages())
         return node.op_type, attributes, tuple(self._how(one, depth - 1) for one in node.inputs)
 
-    def _is_trip_count(self, sum_: _Sum, fall: int) -> bool:
-        """Return whether the trip count is no more than what a sum allows."""
+    def _is_trip_count(self, gap: _Gap, fall: int) -> bool:
+        """Return whether the trip count is no more than what a condition allows."""
         if not self._parts.trips or fall != 1:
             return False
-        (terms, number), (most, other) = map(self._key, (sum_, self._sum(self._parts.trips)))
+        trips = _Gap(self._sum(self._parts.trips), _Sum({}, 0), 0)
+        (terms, number), (most, other) = map(self._key, (gap, trips))
         return bool(terms == most and number + 1 >= other)
 
-    def _count(self, sum_: _Sum, fall: int, least: int, nodes: Nodes) -> str:
-        """Write how often the loop runs for a sum: as long as that is positive, and once more."""
-        terms = sorted(sum_.terms.items(), key=lambda term: -term[1])
-        more = max(-_LARGEST, min(sum_.number + 2 * fall - 1, _LARGEST))
-        is_length = more >= least * fall and all(
-            k > 0 and name in self._prepared.never_negative for name, k in terms
-        )
-        parts = [(self._number(name, nodes), k) for name, k in terms]
-        large = [k for k, (name, _) in enumerate(terms) if self._is_int64(name) and not self._is_length(name)]
+    def _count(self, gap: _Gap, fall: int, least: int, nodes: Nodes) -> str:
+        """Write how often the loop runs, the first `least` times without a look at a condition."""
+        parts, large = [], []
+        more, is_length = gap.number + (least + 1) * fall - 1, True
+        for side, k in ((gap.greater, 1), (gap.lesser, -1)):
+            is_small = all(not self._is_int64(name) or self._is_length(name) for name in side.terms)
+            terms = [(self._number(name, nodes), times) for name, times in side.terms.items()]
+            if is_small:
+                more += k * side.number
+                parts += [(name, k * times) for name, times in terms]
+            else:
+                large.append((self._total(terms, side.number, nodes), k))
+            is_plain = is_small or not side.number
+            is_length &= is_plain and all(
+                k * times > 0 and name in self._prepared.never_negative for name, times in side.terms.items()
+            )
+        more = max(-_LARGEST, min(more, _LARGEST))
+        is_length &= more >= least * fall
         if len(large) == 1 and abs(more) < _SMALL:
-            one, k = parts[large[0]]
-            parts[large[0]] = self._limited(one, nodes), k
+            large = [(self._limited(one, nodes), k) for one, k in large]
+        parts += large
         count = self._total(parts, more, nodes)
         if len(large) > 1 or (large and abs(more) >= _SMALL):
             # The difference of large numbers is exact unless it is large too: that shows in float64.
@@ -278,12 +308,10 @@ class _Counted:
 
     def _total(self, parts: list[tuple[str, int]], more: int, nodes: Nodes, dtype: Any = np.int64) -> str:
         """Write the sum of values, each so many times, and of a number."""
-        is_added = bool(more or not parts or parts[0][1] < 0)
-        total = nodes.constant(more, dtype) if is_added else ""
-        for one, k in parts:
-            if abs(k) > 1:
-                one = nodes.op("Mul", one, nodes.constant(abs(k), dtype))
-            total = nodes.op("Add" if k > 0 else "Sub", total, one) if total else one
+        total = nodes.constant(more, dtype) if more or not any(k > 0 for _, k in parts) else ""
+        for one, k in sorted(parts, key=lambda part: -part[1]):
+            for _ in range(abs(k)):
+                total = nodes.op("Add" if k > 0 else "Sub", total, one) if total else one
         return total
 
     def _number(self, name: str, nodes: Nodes) -> str:
