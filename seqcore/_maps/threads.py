@@ -12,7 +12,6 @@ and keeps nothing of the map. It runs the chunks of `executors`, which never pic
 import os
 import queue
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -122,11 +121,9 @@ class _Pool(Workers):
         return call
 
     def work(self):
-        thread = threading.current_thread()
         while not self.closed:
             with suppress(queue.Empty):
                 if (call := self.calls.get(timeout=self.patience)) is not None:
-                    call.thread = thread
                     try:
                         call.run(self.process)
                     finally:  # there may be no memory for its result, nor to call it
@@ -149,7 +146,7 @@ class _Call:
 
     def __init__(self, done, function, args):
         self.done, self.function, self.args = done, function, args
-        self.thread, self.ended = None, False
+        self.ended = False
 
     def run(self, process):
         chunk = self.function(*self.args)
@@ -162,6 +159,4 @@ class _Call:
 
     def is_lost(self, threads):
         """Return whether it will not run any more, and hasn't told its result unless just now."""
-        return self.ended or not any(
-            one.is_alive() for one in ([self.thread] if self.thread is not None else threads)
-        )
+        return self.ended or not any(one.is_alive() for one in threads)

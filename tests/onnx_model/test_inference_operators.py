@@ -16,7 +16,7 @@ from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._operators.tensor_operators import TensorOperator
 
-OPSETS = [11, 13, 17, 21]
+OPSETS = [7, 11, 13, 17, 21]
 CASES_OF_EACH = seeds(2, 24)  # for each operator and version
 # Operators that are younger than all of these versions → theirs.
 YOUNG = {"Swish": 24}
@@ -76,7 +76,7 @@ class Graph:
         outputs = [onnx.ValueInfoProto(name=name) for node in self.nodes for name in node.output if name]
         graph = helper.make_graph(self.nodes, "g", self.inputs, outputs, self.constants)
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-        made.ir_version = 6 if opset == 11 else 7 if opset < 15 else 8 if opset < 19 else 10
+        made.ir_version = 3 if opset == 7 else 6 if opset == 11 else 7 if opset < 15 else 8 if opset < 19 else 10
         return made
 
     def results(self, opset):
