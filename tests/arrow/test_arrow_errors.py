@@ -136,6 +136,8 @@ def test_casts_that_messages_name():
     for word, array in OTHERS.values():
         with pytest.raises(TypeError, match=f"{word}.* is not supported") as caught:
             from_arrow(array)
+        with pytest.raises(TypeError, match=re.escape(str(caught.value))):
+            from_arrow(pa.table({"x": array}))
         for into in re.findall(r"cast it to (\w+\d|string)", str(caught.value)):
             named.add(word)
             cast = (array if type(array) is not pa.RunEndEncodedArray else array.values).cast(into)
