@@ -16,6 +16,11 @@ from seqcore.onnx.lowering import lower_with_report
 HEAD = """g (float[3, 4] x, int64 k, int64[K] at, int64[L] lens, bool c, int64 n) => ({out} y)
 <bool yes = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64 back = {{-1}}, int64 three = {{3}}>
 """
+# A list that a loop hands on, and changes in front.
+HANDED_ON = """l = Loop(n, , s0) <body = b (int64 i, bool g, seq(float[4]) s) => (bool g, seq(float[4]) t) {
+    h = SequenceAt(s, zero) h2 = Neg(h)
+    t0 = SequenceErase(s, zero) t = SequenceInsert(t0, h2, zero)
+}>"""
 # Lists that are made of both, and what is read of them.
 LISTS = {
     "the other": ("l = SequenceConstruct(good, bad)", "y = SequenceAt(l, zero)"),
@@ -40,19 +45,11 @@ LISTS = {
     ),
     "where a run says": ("l = SequenceConstruct(good, bad)", "y = SequenceAt(l, n)"),
     "a list that rounds hand on": (
-        """s0 = SequenceConstruct(good, bad)
-        l = Loop(n, yes, s0) <body = b (int64 i, bool g, seq(float[4]) s) => (bool g2, seq(float[4]) t) {
-            g2 = Identity(g) h = SequenceAt(s, zero) h2 = Neg(h) t0 = SequenceErase(s, zero)
-            t = SequenceInsert(t0, h2, zero)
-        }>""",
+        f"s0 = SequenceConstruct(good, bad) {HANDED_ON}",
         "y = SequenceAt(l, zero)",
     ),
     "what was taken out of a list that rounds hand on": (
-        """l0 = SequenceConstruct(bad, good, good) s0 = SequenceErase(l0, zero)
-        l = Loop(n, yes, s0) <body = b (int64 i, bool g, seq(float[4]) s) => (bool g2, seq(float[4]) t) {
-            g2 = Identity(g) h = SequenceAt(s, zero) h2 = Neg(h) t0 = SequenceErase(s, zero)
-            t = SequenceInsert(t0, h2, zero)
-        }>""",
+        f"l0 = SequenceConstruct(bad, good, good) s0 = SequenceErase(l0, zero) {HANDED_ON}",
         "y = SequenceAt(l, zero)",
     ),
     "a list that a branch makes": (

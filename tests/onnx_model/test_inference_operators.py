@@ -76,7 +76,7 @@ class Graph:
         outputs = [onnx.ValueInfoProto(name=name) for node in self.nodes for name in node.output if name]
         graph = helper.make_graph(self.nodes, "g", self.inputs, outputs, self.constants)
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-        made.ir_version = 3 if opset == 7 else 6 if opset == 11 else 7 if opset < 15 else 8 if opset < 19 else 10
+        made.ir_version = {7: 3, 11: 6, 13: 7, 17: 8}.get(opset, 10)
         return made
 
     def results(self, opset):
