@@ -183,17 +183,17 @@ def test_differences_of_large_numbers():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "limit"),
+    "limit",
     [
-        ("int32", "k = Identity (j2) n = Sub (more, less)"),
-        ("int64", "k = Identity (j2) n = Sub (more, less)"),
-        ("int64", "k = Identity (j2) n = Sub (m, w)"),
-        ("int64", "k = Add (j2, four) n = Add (m, four)"),
-        ("int64", "k = Add (j2, m) n = Identity (b)"),
-        ("int64", "k = Add (j2, j2) n = Identity (m)"),
-        ("int64", "k = Identity (four) n = Sub (w, j2)"),
+        "k = Identity (j2) n = Sub (more, less)",
+        "k = Identity (j2) n = Sub (m, w)",
+        "k = Add (j2, four) n = Add (m, four)",
+        "k = Add (j2, m) n = Identity (b)",
+        "k = Add (j2, j2) n = Identity (m)",
+        "k = Identity (four) n = Sub (w, j2)",
     ],
 )
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_sums_that_wrap_around(dtype, limit):
     """A counter and a limit that the model computes are what its own nodes make of them."""
     given = model(f"""f ({dtype} a, {dtype} b, {dtype} s) => ({dtype} last, seq({dtype}) all)
@@ -210,7 +210,7 @@ def test_sums_that_wrap_around(dtype, limit):
     one, other, ours = reference(given), reference(lower(given)), InferenceSession(given, compile="load")
     assert not [node for node in lower(given).graph.node if node.op_type == "Loop"]
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    starts = (0, 3) if dtype == "int32" else (least, -5, 0, most - 1, most)
+    starts = (least, -5, 0, most - 1, most)
     ends = (least, least + 2, -4, 0, 2 + most // 2, most)
     for numbers in itertools.product(ends, (*ends, most - 1), starts):
         feed = {name: np.array(number, dtype) for name, number in zip("abs", numbers, strict=True)}

@@ -275,13 +275,19 @@ class _Counted:
         more, is_length = gap.number + (least + 1) * fall - 1, True
         for side, k in ((gap.greater, 1), (gap.lesser, -1)):
             is_small = all(not self._is_int64(name) or self._is_length(name) for name in side.terms)
-            terms = [(self._number(name, nodes), times) for name, times in side.terms.items()]
-            if is_small:
+            is_sum = bool(side.number or len(side.terms) > 1)
+            is_narrow = is_sum and all(map(self._is_int32, side.terms)) and abs(side.number) < 1 << 31
+            number = self._scalar if is_narrow else self._number
+            terms = [(number(name, nodes), times) for name, times in side.terms.items()]
+            if is_narrow and terms:
+                total = self._total(terms, side.number, nodes, np.int32)
+                parts.append((nodes.op("Cast", total, to=TensorProto.INT64), k))
+            elif is_small:
                 more += k * side.number
                 parts += [(name, k * times) for name, times in terms]
             else:
                 large.append((self._total(terms, side.number, nodes), k))
-            is_plain = is_small or not side.number
+            is_plain = not is_sum or (is_small and not is_narrow)
             is_length &= is_plain and all(
                 k * times > 0 and name in self._prepared.never_negative for name, times in side.terms.items()
             )
@@ -316,8 +322,15 @@ class _Counted:
 
     def _number(self, name: str, nodes: Nodes) -> str:
         """Return a value before the loop, as an int64 of rank 0."""
-        outside = nodes.of_rank(self._outside(name, nodes), 0, len(self._prepared.shape(name) or ()))
+        outside = self._scalar(name, nodes)
         return outside if self._is_int64(name) else nodes.op("Cast", outside, to=TensorProto.INT64)
+
+    def _scalar(self, name: str, nodes: Nodes) -> str:
+        """Return a value before the loop, of rank 0."""
+        return nodes.of_rank(self._outside(name, nodes), 0, len(self._prepared.shape(name) or ()))
+
+    def _is_int32(self, name: str) -> bool:
+        return self._prepared.element_number(name) == TensorProto.INT32
 
     def _is_int64(self, name: str) -> bool:
         return self._prepared.element_number(name) == TensorProto.INT64
