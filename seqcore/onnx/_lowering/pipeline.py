@@ -31,7 +31,7 @@ from seqcore.onnx._rewrite.counted import count_iterations
 from seqcore.onnx._rewrite.emit import OLDEST_OPSET, Builder
 from seqcore.onnx._rewrite.few import keep_few_iterations
 from seqcore.onnx._rewrite.maps import write_out_maps
-from seqcore.onnx._rewrite.prune import give_bounds_an_axis, move_into_branches, prune
+from seqcore.onnx._rewrite.prune import give_bounds_an_axis, prune
 from seqcore.onnx._vmap.vectorize import LoopNote, vectorize_loops
 
 
@@ -172,8 +172,6 @@ def with_few_iterations(lowered: Lowered) -> Prepared:
     made = lowered.prepared
     keep_few_iterations(made, kept)
     prune(made.model)
-    made = made.again(made.model)
-    move_into_branches(made)
     return made.again(made.model)
 
 

@@ -4,11 +4,7 @@ constants), and bounds of Slices get the form that the passes expect.
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from onnx import TensorProto
-
-from seqcore.onnx._model.graph import Graph, Model, Node, reads_of
+from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import origins_of
@@ -95,52 +91,6 @@ def _drop_outputs(node: Node, live: set[str]) -> bool:
     for branch in node.graphs.values():
         branch.outputs = [branch.outputs[k] for k in kept]
     return True
-
-
-def move_into_branches(prepared: Prepared) -> None:
-    """Move each node that one branch of an If alone needs into it, if it fails for nothing."""
-    for graph in list(prepared.model.graph.all_graphs()):
-        readers: dict[str, list[Node]] = defaultdict(list)
-        kept: list[Node] = []
-        for node in reversed(graph.nodes):
-            branch = None
-            if _never_fails(node, prepared) and node.outputs[0] not in graph.outputs:
-                branch = _branch_of(readers[node.outputs[0]], node.outputs[0])
-            if branch is None:
-                kept.append(node)
-            else:
-                branch.nodes.insert(0, node)
-                if node.outputs[0] in graph.declared:
-                    branch.declared[node.outputs[0]] = graph.declared.pop(node.outputs[0])
-            reader = node if branch is None else readers[node.outputs[0]][0]
-            for name in reads_of(node):
-                if reader not in readers[name]:
-                    readers[name].append(reader)
-        graph.nodes = kept[::-1]
-
-
-def _branch_of(readers: list[Node], name: str) -> Graph | None:
-    """Return the branch of an If that alone reads a value, None if there is none."""
-    if len(readers) != 1 or not readers[0].is_op("If") or name in readers[0].inputs:
-        return None
-    branches = [one for one in readers[0].graphs.values() if name in one.free_names()]
-    return branches[0] if len(branches) == 1 else None
-
-
-def _never_fails(node: Node, prepared: Prepared) -> bool:
-    """Return whether a node is one of those about lengths and places that fail for no values."""
-    if node.graphs or len(node.outputs) != 1:
-        return False
-    if node.is_op("Gather"):
-        maker, index = prepared.producer(node.inputs[0]), prepared.constant(node.inputs[1])
-        return maker is not None and maker.is_op("Shape") and index is not None
-    if node.is_op("Range"):
-        return prepared.constant(node.inputs[2]) is not None
-    if node.is_op("Add", "Sub", "Mul", "Min", "Max", "Less", "Equal", "Where"):
-        return sum(prepared.type(name).rank != 0 for name in node.inputs) <= 1
-    if node.is_op("Cast"):
-        return prepared.type(node.inputs[0]).number not in (TensorProto.UNDEFINED, TensorProto.STRING)
-    return node.is_op("Shape", "Unsqueeze", "Not", "Identity")
 
 
 def give_bounds_an_axis(model: Model, prepared: Prepared) -> bool:
