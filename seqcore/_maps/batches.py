@@ -95,10 +95,7 @@ class BatchWork(Work):
         # Not by a comprehension: CPython 3.11 loses its arguments if the memory ends.
         arguments = list(map(self._argument, batch))
         result = self.body(*arguments)
-        k = 0
-        while not isinstance(batch[k], TensorSequence):
-            k += 1
-        first, together = batch[k], arguments[k]
+        first, together = batch[0], arguments[0]
         if single is None:
             single = not isinstance(result, tuple)
         if isinstance(result, tuple) == single:

@@ -2,6 +2,7 @@
 
 import random
 import tracemalloc
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -297,7 +298,7 @@ def mapped(tensors, **options):
     ids=["constructor", "copy", "generator", "Columns", "save", "map", "map on threads"],
 )
 class TestEmptyLists:
-    @pytest.mark.parametrize("empty", [[], ()])
+    @pytest.mark.parametrize("empty", [[], (), reduce(lambda inner, _: [inner], range(63), [])])
     @pytest.mark.parametrize(
         ("value", "dtype"),
         [([2**53 + 1], "int64"), ([2**63], "uint64"), (["a"], object), ([True], bool), ([0.5], "float64")],

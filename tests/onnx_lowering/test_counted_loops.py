@@ -161,6 +161,19 @@ def test_limits_as_large_as_integers_get(op_type):
                 np.testing.assert_array_equal(a, b, err_msg=str((limit, start, step, is_fed, least)))
 
 
+def test_limits_that_may_not_be_there():
+    """A limit that fails to be made fails in the first iteration, if there is one."""
+    given = model("""f (int64[N] limits, int64 most) => (int64 last, int64 n)
+        <bool on = {1}, int64 zero = {0}, int64 one = {1}> {
+            list = SequenceConstruct (one) n = SequenceLength (list)
+            last = Loop (most, on, zero) <body = b (int64 i, bool c, int64 j) => (bool go, int64 j2) {
+                limit = Gather (limits, zero) j2 = Add (j, one) go = Less (j2, limit) }>
+        }""")
+    for limits, most in (([3], 9), ([], 0)):
+        feed = {"limits": np.array(limits, np.int64), "most": np.array(most)}
+        assert reference(lower(given)).run(None, feed) == reference(given).run(None, feed)
+
+
 def test_differences_of_large_numbers():
     """A loop over times in nanoseconds, above 2**60, runs as often as their difference says."""
     given = model("""f (int64 begin, int64 end) => (int64 last, seq(int64) times)

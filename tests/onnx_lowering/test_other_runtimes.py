@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import onnx
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from support.models.exported import MODELS
 from support.models.lowering import left_in
 from support.models.ragged_io import as_tensors, assert_close
@@ -88,6 +89,12 @@ def test_openvino(name, openvino, tmp_path, request):
         feed, expected = fed(name, n)
         found = used(feed)
         assert_close([found[output] for output in used.outputs], expected)
+
+
+def test_no_element_to_read_in_a_model_for_openvino():
+    used = reference(lower(MODELS["map_norms"].path, target="openvino"))
+    with pytest.raises(InvalidArgument):
+        used.run(None, MODELS["map_norms"].example(0))
 
 
 def both(openvino, path, text, feeds):

@@ -80,7 +80,9 @@ def test_rows_are_those_of_each_array(mixture, position):
         assert seq.take_rows(position).shape == (0,)
     elif len({t.shape[1:] for t in model}) > 1:
         first = re.escape(str(model[0].shape))
-        with pytest.raises(ValueError, match=rf"but element 0 has shape {first}: rows of different|no row"):
+        k = next(k for k, t in enumerate(model) if t.shape[1:] != model[0].shape[1:])
+        wrong = rf"element {k} has shape .*, but element 0 has shape {first}: rows of different|no row"
+        with pytest.raises(ValueError, match=wrong):
             seq.take_rows(position, empty=model[0].dtype.type(0) if model[0].dtype != object else "")
     else:
         fits = [-len(t) <= position < len(t) for t in model]

@@ -320,6 +320,7 @@ def test_elements_of_rank_0_have_no_length():
 @pytest.mark.parametrize(("n", "are_left_out"), [(11, False), (12, True)])
 def test_eleven_elements_are_all_in_the_table(n, are_left_out):
     assert ("…" in shown(sq.split_to_sequence(np.zeros(n))).text("td")) == are_left_out
+    assert ("0 1 2 3 …" in shown(TensorSequence([np.arange(n - 7)])).text("td")) == are_left_out
 
 
 @given(array_lists(max_size=15))

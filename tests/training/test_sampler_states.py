@@ -204,6 +204,7 @@ def test_damaged_pickles(limit):
         "_unit": [None, "bytes"],
         "_progress": [None, 3, *map(damaged_progress, ("epoch", "start", "taken", "is_begun"))],
     }
+    damages["_progress"] += [damaged_progress(name, 51) for name in ("start", "taken")]
     if limit != "batch_size":
         damages["_lengths"].append(np.arange(50) + 20)
     for name, values in damages.items():
@@ -219,9 +220,9 @@ def test_damaged_pickles(limit):
     assert back.state_dict() == sampler.state_dict()
 
 
-def damaged_progress(name):
+def damaged_progress(name, value=-1):
     progress = copy.copy(BatchSampler([1], batch_size=1)._progress)
-    setattr(progress, name, -1)
+    setattr(progress, name, value)
     return progress
 
 
