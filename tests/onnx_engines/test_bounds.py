@@ -66,7 +66,6 @@ def test_the_feed_tells(nodes, limit):
         # A branch may not be taken, whatever is fed.
         f"t = If (one_of) <then_branch = a () => (seq(float[]) u) {{ {loop('n', t='u')} }},"
         "                  else_branch = e () => (seq(float[]) v) { v = Identity (s) }>",
-        loop("n", t="u") + "m = SequenceLength (u)" + loop("m", s="u"),
         loop("n", t="u", body="h{t} = SequenceInsert (p{t}, x) q{t} = SequenceInsert (h{t}, x)")
         + "m = SequenceLength (u)"
         + loop("m"),

@@ -74,25 +74,19 @@ def test_explain_with_tensors_outside(path, capsys):
     assert lines[-1].endswith("--ragged-io")
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"pkg.torch.onnx.stack_trace": 'File "a.py", line 3, in f\n  x\nFile "net.py", line 7, in forward\n'},
-        "# net.py:7:4",
-    ],
-)
-def test_explain_names_the_source(how):
+@pytest.mark.parametrize("is_script", [True, False])
+def test_explain_names_the_source(is_script):
     model = parse("""g (seq(float[N]) t, int64 i) => (seq(float[N]) u, float[N] z) {
         u = SequenceErase (t, i)
         z = SequenceAt (u, i)
     }""")
     node = model.graph.node[0]
     node.name = "erase"
-    if isinstance(how, str):
-        node.doc_string = how
+    if is_script:
+        node.doc_string = "# net.py:7:4"
     else:
-        for key, value in how.items():
-            node.metadata_props.add(key=key, value=value)
+        trace = 'File "a.py", line 3, in f\n  x\nFile "net.py", line 7, in forward\n'
+        node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=trace)
     assert any(line.endswith("(net.py, line 7)") for line in explain(model))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.models.sessions import assert_values, check, f32, floats, i64, session
+from support.models.sessions import QUEUE, assert_values, check, f32, floats, i64, session
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -78,20 +78,9 @@ class TestEdits:
     @pytest.mark.slow
     def test_an_element_outlives_its_place(self):
         """What At gives stays what it was when the sequence is edited."""
-        text = """g (seq(float[]) s, int64 n) => (float[T, K] taken, seq(float[]) t) {
-            zero = Constant <value = int64 {0}> ()
-            t, taken = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
-                                           => (bool on, seq(float[]) r, float[K] x) {
-                x = SequenceAt (p, zero)
-                e = SequenceErase (p, zero)
-                y = Neg (x)
-                r = SequenceInsert (e, y)
-                on = Identity (go)
-            }>
-        }"""
         for s in (floats(2, 2, 2), floats(*[2] * 300)):
             queue, taken = list(s), []
             for _ in range(2 * len(s) + 1):
                 taken.append(queue.pop(0))
                 queue.append(-taken[-1])
-            check(text, {"s": s, "n": i64(len(taken))}, [np.stack(taken), queue])
+            check(QUEUE, {"s": s, "rounds": i64(len(taken))}, [np.stack(taken), queue])

@@ -19,6 +19,7 @@ import onnx
 import onnxruntime
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 from support.damage import OF_BYTES
+from support.models.sessions import QUEUE
 
 from seqcore.onnx import InferenceSession, lower
 
@@ -59,17 +60,7 @@ TEXTS = [
         y = ConcatFromSequence <axis = 0, new_axis = 1> (all)
         n = SequenceLength (all)
     }""",
-    """queue (seq(float[]) s, int64 rounds) => (float[T, K] taken, seq(float[]) t) {
-        zero = Constant <value = int64 {0}> ()
-        t, taken = Loop (rounds, , s) <body = b (int64 i, bool go, seq(float[]) p)
-                                            => (bool on, seq(float[]) r, float[K] x) {
-            x = SequenceAt (p, zero)
-            e = SequenceErase (p, zero)
-            y = Neg (x)
-            r = SequenceInsert (e, y)
-            on = Identity (go)
-        }>
-    }""",
+    QUEUE,
     """branch (seq(float[]) s, bool c, float[N] x) => (seq(float[]) t, int64 n) {
         t = If (c) <then_branch = a () => (seq(float[]) u) { u = SequenceInsert (s, x) },
                     else_branch = b () => (seq(float[]) v) { v = SequenceErase (s) }>
