@@ -2,6 +2,7 @@
 
 import random
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 
 import numpy as np
@@ -320,6 +321,23 @@ class TestEmptyLists:
 
 def test_empty_arrays_have_a_type():
     assert TensorSequence([[], np.zeros(0, "int8"), [1]]).dtype == np.int8
+
+
+@pytest.mark.parametrize("fifth", [None, (1, 2), np.zeros(1, "int16"), (), 5])
+@pytest.mark.parametrize("are_two", [False, True])
+def test_outputs_of_a_map_get_the_types_of_later_chunks(fifth, are_two):
+    def body(i):
+        one = [] if i < 2 else np.full(2, i, "int8")
+        return fifth if i == 5 and fifth is not None else (one, one) if are_two else one
+
+    def run(**options):
+        try:
+            return repr(sq.sequence_map(body, list(range(8)), **options))
+        except (TypeError, OverflowError) as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as executor:
+        assert run(executor=executor, chunksize=1) == run(max_workers=1)
 
 
 def test_outputs_of_a_map_get_their_types_one_by_one():

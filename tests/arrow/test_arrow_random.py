@@ -366,6 +366,34 @@ def test_chunks_without_rows_have_the_inner_lengths_of_others(tmp_path, name, ou
     assert from_arrow(pa.chunked_array([nothing, nothing])).shapes == [(0, 0)] * 4
 
 
+@pytest.mark.skipif(not VIEWS, reason="needs a pyarrow with list views")
+def test_elements_of_several_axes():
+    """Lists of lists that are even within an element; list views of lists, in any order and around nulls."""
+
+    def views(child, *spans):
+        return pa.ListViewArray.from_arrays(
+            *(pa.array(one, pa.int32()) for one in zip(*spans, strict=True)), child
+        )
+
+    rows, holes = pa.array([[1, 2], [3, 4], [5], [6]]), pa.array([1, None, 2, 3])
+    pairs = pa.array([[[1, 2]], [[3, 4]], [[5, 6], [7, 8]]], pa.list_(pa.list_(pa.int8(), 2)))
+    for array in (
+        pa.array([[[1, 2], [3, 4]], [[5]], []]),
+        pa.ListArray.from_arrays([0, 2, 3], pairs),
+        views(rows, (0, 2), (2, 2), (2, 1)),
+        views(holes, (0, 1), (2, 2), (3, 1)),
+        pa.ListArray.from_arrays([0, 2, 4], views(holes[2:], (1, 1), (0, 1), (1, 1), (0, 1))),
+        pa.ListArray.from_arrays([0, 2, 3], views(holes, (0, 1), (2, 1), (3, 1))),
+        pa.FixedSizeListArray.from_arrays(views(rows, (2, 1), (3, 1), (2, 1), (2, 1)), 2),
+    ):
+        assert from_arrow(array).tolist() == array.to_pylist()
+    for at, array in enumerate(
+        (pa.ListArray.from_arrays([0, 2], views(rows, (0, 1), (2, 1))), views(rows, (0, 1), (1, 2)))
+    ):
+        with pytest.raises(ValueError, match=f"element {at} is ragged"):
+            from_arrow(array)
+
+
 @given(arrow_arrays(nulls=True))
 @settings(max_examples=examples(600))
 def test_nulls_are_found_where_they_are(drawn):
