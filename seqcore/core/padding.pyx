@@ -838,7 +838,7 @@ cdef object padded(Store *store, cnp.dtype own, object padding_value, object sid
     nbytes = dtype.itemsize
     for extent_ in (n, *extents):
         nbytes *= max(extent_, 1)
-    if (nbytes > MAX_BYTES and n) or max(extents, default=0) > MAX_BYTES:
+    if nbytes > MAX_BYTES:
         raise ValueError(f"{n} elements padded to ({', '.join(map(shown, extents))}) would be larger than "
                          "any array can be")
     if wants_mask and not extents:

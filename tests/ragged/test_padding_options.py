@@ -242,6 +242,12 @@ def test_batches_larger_than_memory(shape):
         seq.to_padded(shape=shape)
 
 
+@pytest.mark.parametrize("n", [0, 3])
+def test_batches_larger_than_any_array(n):
+    with pytest.raises(ValueError, match=f"{n} elements padded to .* would be larger than any array can be"):
+        TensorSequence([np.zeros((1, 1))] * 3)[:n].to_padded(shape=(2**31, 2**31))
+
+
 # --- from_padded ---
 
 
