@@ -97,6 +97,11 @@ def test_rows_are_those_of_each_array(mixture, position):
                 seq.take_rows(position)
 
 
+def test_the_first_row_of_another_shape_is_named():
+    with pytest.raises(ValueError, match="element 2 has shape"):
+        split_to_sequence(np.zeros((2, 9)), [2, 2, 5], axis=1).take_rows(0)
+
+
 @pytest.mark.parametrize("position", [2**31, 2**62, 2**63 - 1, -(2**62), -(2**63)])
 def test_rows_that_are_far_beyond_all_memory(position):
     values = np.arange(6)
