@@ -109,6 +109,7 @@ class MixedBatches:
         else:
             self._divide_by_length(falling, slots, kind == "batch_size" and limit, limit, drop_last)
             where = np.repeat(np.arange(len(self._firsts)), np.diff(self._firsts, append=len(slots)))
+            where += np.arange(len(slots)) >= self._low  # those that may get elsewhere stay behind
         self._sources = None
         if draws is not None:  # one source after the other, in each stratum or row
             self._sources = draws.sources[self._slots]
@@ -201,12 +202,13 @@ class Draws:
         order = positions[by_length(narrowed(sources[positions]))[1]]  # by source, then by falling length
         ends = np.cumsum(np.bincount(sources, minlength=len(weights)))
         members = np.split(order, ends[:-1])
-        rates = []
+        rates, largest = [], max(weights)  # of any scale, so that none gets too large or small to count with
         for source, (own, weight) in enumerate(zip(members, weights, strict=True)):
             if weight and not len(own):
                 raise ValueError(
                     f"weights[{source}] is {weight:g}, but source {source} has no elements: use a weight of 0"
                 )
+            weight /= largest
             if weight and unit == "tokens":
                 total = _total(lengths[own])
                 if not total:

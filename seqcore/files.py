@@ -77,7 +77,7 @@ def save(
     from seqcore._files.targets import check_path
 
     check_path(path, sequence)
-    if os.path.splitext(os.fsdecode(path))[1].lower() in (".idx", ".bin"):
+    if os.path.splitext(os.fsdecode(path))[1] in (".idx", ".bin"):
         from seqcore._files.megatron import write
     else:
         from seqcore._files.writing import write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -338,9 +339,9 @@ class BatchSampler(NamesOfSamplers):
             "drop_last": self._drop_last,
         }
         if self._weights is not None:
-            scale = math.fsum(self._weights)
+            weights = np.array(self._weights) / max(self._weights)
             own |= {
-                "weights": (np.array(self._weights) / scale).tolist(),
+                "weights": (weights / math.fsum(weights)).tolist(),
                 "unit": self._unit,
                 "stop": self._stop,
             }
@@ -375,8 +376,10 @@ def _one_of(name, value, known):
 def _as_weights(weights):
     """Return weights as a list of floats, or raise an error that names the wrong one."""
     try:
+        if isinstance(weights, str | Mapping):
+            raise TypeError
         own = [float(weight) for weight in weights]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"weights must be a sequence of numbers, got {got(weights)}") from None
     for source, weight in enumerate(own):
         if not 0 <= weight < math.inf:

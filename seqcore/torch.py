@@ -209,7 +209,7 @@ class PackCollate:
             dtype, asked = _dtypes(_option(self.dtype, name, None), column)
             with _naming(name):
                 values = column.values()
-            out[name] = _tensor(values if dtype is None else values.astype(dtype), asked)
+                out[name] = _tensor(values if dtype is None else values.astype(dtype), asked)
         out["cu_seqlens"] = _tensor(first.offsets("int32"))
         out["max_seqlen"] = int(lengths.max(initial=0))
         out["position_ids"] = _tensor(first.position_ids())
@@ -249,8 +249,19 @@ def _refuse_fields(i: int, row: Any) -> None:
 
 def _column(name: str, values: Any) -> Any:
     """Return the values of a column as an array if all have rank 0, otherwise as a sequence."""
+    for i, value in enumerate(values):
+        if isinstance(value, TensorSequence):
+            raise TypeError(
+                f"column {name!r}: row {i} is a TensorSequence, expected one element: give an array, such as "
+                "its values()"
+            )
     # Not np.ndim of a list, which makes an array of it, and fails for ragged ones.
     is_array = not any(isinstance(value, list | tuple) or np.ndim(value) for value in values)
+    dtypes = [value.dtype for value in values if isinstance(value, np.ndarray | np.generic | torch.Tensor)]
+    if is_array and (other := next((one for one in dtypes if one != dtypes[0]), None)) is not None:
+        raise TypeError(
+            f"column {name!r} has values of {dtypes[0]} and of {other}: give all of them the same dtype"
+        )
     if is_array and all(isinstance(value, torch.Tensor) for value in values):
         return torch.stack(list(values))
     with _naming(name):
@@ -296,20 +307,28 @@ def _checked(dtype: Any) -> Any:
     """Return a dtype, or a dict of them, after a check of each."""
     if isinstance(dtype, Mapping):
         return {name: _checked(one) for name, one in dtype.items()}
-    if dtype is not None and not isinstance(dtype, torch.dtype):
+    if isinstance(dtype, torch.dtype):
+        try:
+            torch.zeros(1).to(dtype)
+        except RuntimeError as error:  # of quantized ones
+            raise TypeError(f"{dtype} is not supported: {shown_error(error)}") from error
+    elif dtype is not None:
         element_type(dtype)
     return dtype
 
 
 def _dtypes(dtype: Any, seq: TensorSequence[Any]) -> tuple[Any, torch.dtype | None]:
-    """Return the dtype that NumPy converts to, and the one that PyTorch does afterwards."""
+    """Return the dtype that NumPy converts to, and the one that PyTorch does afterwards, of numbers."""
+    if seq.dtype == object:
+        return None, None
     if not isinstance(dtype, torch.dtype):
         return dtype, None
     try:
         return torch.empty(0, dtype=dtype).numpy().dtype, dtype
     except TypeError:  # bfloat16 and others that NumPy doesn't have
         is_own = seq.dtype.name == str(dtype).removeprefix("torch.")
-        return None if is_own else np.float32, dtype
+        wide = np.complex64 if dtype.is_complex else np.float32
+        return None if is_own else wide, dtype
 
 
 def _tensor(array: Any, dtype: torch.dtype | None = None) -> Any:

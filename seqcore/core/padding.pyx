@@ -848,7 +848,9 @@ cdef object padded(Store *store, cnp.dtype own, object padding_value, object sid
     mask = np.empty((n, extents[0]), np.bool_) if wants_mask else None
     direct = result is not None and dtype.type_num != cnp.NPY_OBJECT and not overlaps(store, result)
     batch = result if direct else empty_batch(dtype, (n, *extents))
-    if dtype is own:
+    if not cnp.PyArray_SIZE(batch) and mask is None:
+        pass                # there may be any number of rows without items
+    elif dtype is own:
         write(store, batch, mask, value, left)
     else:
         write_cast(store, own, batch, mask, value, left)

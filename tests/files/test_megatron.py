@@ -238,6 +238,14 @@ def test_tokens_without_their_index(tmp_path):
         sq.load(tmp_path / "m.bin")
 
 
+def test_names_in_capitals_are_of_arrow_files(tmp_path):
+    pytest.importorskip("pyarrow")
+    seq = sq.TensorSequence([[1, 2], [3]])
+    sq.save(tmp_path / "c.IDX", seq)
+    assert sq.load(tmp_path / "c.IDX") == seq
+    assert [one.name for one in tmp_path.iterdir()] == ["c.IDX"]
+
+
 def test_the_bytes_of_a_file_are_no_path():
     with pytest.raises(ValueError, match=r"expected the path of a file, got b'ARROW1.*Columns\.from_arrow"):
         sq.load(b"ARROW1\0\0" + bytes(5000))

@@ -92,6 +92,19 @@ def test_types_and_orders(name):
             assert owns(got, data)
 
 
+@pytest.mark.parametrize("dtype", [None, "int32", torch.int32])
+def test_strings_stay_strings(dtype):
+    batch = sq.Columns({"ids": [[1, 2], [3]], "words": [["007", "8"], ["9"]]})
+    assert PadCollate(dtype=dtype)(batch)["words"] == [["007", "8"], ["9"]]
+    assert PackCollate(dtype=dtype)(batch)["words"] == ["007", "8", "9"]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_complex_numbers_that_numpy_does_not_have():
+    batch = PadCollate(dtype=torch.complex32)(sq.TensorSequence([np.array([1 + 2j], "complex64")]))
+    assert batch["values"].tolist() == [[1 + 2j]]
+
+
 def test_bfloat16():
     pytest.importorskip("ml_dtypes")
     seq = sq.TensorSequence([np.array(row, "float32") for row in ROWS]).astype("bfloat16")
@@ -190,6 +203,15 @@ def test_in_a_loader(num_workers):
             TypeError,
             "column 'a': an item of the column is {'b': 1} of type dict",
         ),
+        (
+            PadCollate,
+            [{"a": torch.tensor(2**24 + 1)}, {"a": torch.tensor(1.0)}],
+            TypeError,
+            "column 'a' has values of torch.int64 and of torch.float32",
+        ),
+        (PackCollate, [{"a": np.int8(1)}, {"a": np.int16(1)}], TypeError, "of int8 and of int16: give all"),
+        (PadCollate, [sq.TensorSequence([[1]])], TypeError, "row 0 is a TensorSequence, expected one"),
+        (lambda: PadCollate(dtype=torch.quint8), None, TypeError, "torch.quint8 is not supported"),
         (PadCollate, [{"a": b"x"}], TypeError, "column 'a': an item of the column is b'x' of type bytes"),
         (PadCollate, [{"a": "x"}, {"a": 1}], TypeError, "column 'a': the column mixes strings and numbers"),
         (PadCollate, [{"a": 2**70}], OverflowError, "column 'a': the column is"),

@@ -5,8 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.random_cases import examples
 
 from seqcore import BatchSampler
 
@@ -96,12 +97,14 @@ def test_elements_of_a_batch_are_alike_in_length(limit):
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(0, 18), st.integers(0, 2)), min_size=1, max_size=40),
     st.lists(st.sampled_from([0, 0.3, 1, 7]), min_size=3, max_size=3),
-    st.sampled_from([{"batch_size": 3}, {"max_tokens": 18}, {"capacity": 11}]),
+    st.sampled_from([{"batch_size": 3}, {"max_tokens": 18}, {"capacity": 18}]),
     st.sampled_from(["first", "all"]),
     st.booleans(),
 )
+@example([(18, 0), (1, 1), (9, 1), (4, 0)], [7, 1, 0], {"max_tokens": 18}, "all", False)
+@settings(max_examples=examples(1000))
 def test_small_mixtures(elements, weights, limit, stop, drop_last):
     lengths, sources = map(np.array, zip(*elements, strict=True))
     options = {"sources": sources, "weights": weights, "stop": stop, "drop_last": drop_last}
@@ -123,6 +126,19 @@ def test_small_mixtures(elements, weights, limit, stop, drop_last):
             assert len(own) * own.max() <= limit.get("max_tokens", 10**9)
             assert own.sum() <= limit.get("capacity", 10**9)
             assert all(weights[source] for source in sources[batch])
+
+
+@pytest.mark.parametrize("scale", [1e308 / 3, 1, 1e-322])
+@pytest.mark.parametrize("unit", ["elements", "tokens"])
+def test_weights_of_any_scale(scale, unit):
+    lengths, sources = np.arange(1, 200), np.arange(199) % 2
+    sampler, same = (
+        BatchSampler(lengths, batch_size=4, sources=sources, weights=weights, unit=unit)
+        for weights in ([scale, 3 * scale], [1, 3])
+    )
+    assert len(sampler) == len(same)
+    if scale > 1e-300:  # below, 3 has no exact part of them
+        assert sampler.state_dict() == same.state_dict()
 
 
 def test_states_and_pickles():
@@ -167,6 +183,9 @@ def test_states_and_pickles():
         ({"sources": [0, 1, 0], "weights": []}, ValueError, "weights must not all be 0"),
         ({"sources": [0, 1, 0], "weights": 3}, TypeError, "weights must be a sequence of numbers, got 3"),
         ({"sources": [0, 1, 0], "weights": [1, "x"]}, TypeError, "weights must be a sequence of numbers"),
+        ({"sources": [0, 1, 0], "weights": "12"}, TypeError, "weights must be a sequence of numbers"),
+        ({"sources": [0, 1, 0], "weights": {0: 3, 1: 1}}, TypeError, "weights must be a sequence of numbers"),
+        ({"sources": [0, 1, 0], "weights": [10**400, 1]}, TypeError, "weights must be a sequence of numbers"),
         ({"sources": [0, 1, 0], "weights": [1]}, ValueError, r"sources\[1\] is 1, but there are 1 weights"),
         ({"sources": [0, -1, 0], "weights": [1]}, ValueError, r"sources\[1\] is -1"),
         ({"sources": [0, 1], "weights": [1, 1]}, ValueError, "the source of each of 3 elements"),
