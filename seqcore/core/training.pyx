@@ -259,7 +259,7 @@ def strata(cnp.ndarray lengths not None, int64_t size, int64_t most):
             return firsts, widths
         # The batches that may stay as they are in each epoch: few, if there are many batches.
         batches = found.batches + (found.left > 0)
-        share = 0.03 if batches >= 1000 else 0.4 if batches >= 8 else 1
+        share = 0.03 if batches >= 8 else 1
         if found.lone > share * found.several and tolerance < 1e6:
             tolerance *= 1.9
             continue

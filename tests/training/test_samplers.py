@@ -19,7 +19,7 @@ GOLDEN = [
     [[2, 1, 0], [9], [8, 7, 6], [5, 4, 3]],
     [[6, 1], [5], [0, 7], [3, 4], [2]],
     2744835899,
-    2193515325,
+    667751497,
     1445754412,
 ]
 LENGTHS = st.lists(st.integers(0, 12), min_size=1, max_size=60)
@@ -202,7 +202,7 @@ def test_batches_mix_at_little_cost(n, name):
         several = [{frozenset(batch) for batch in epoch if len(batch) > 1} for epoch in epochs]
         for before, after in ((several[i], several[i + 1]) for i in (0, 1, 3)):
             if len(sampler) >= 8 and len(after) > 1:
-                assert len(before & after) <= len(after) * (0.05 if len(sampler) >= 1000 else 0.5), limit
+                assert len(before & after) <= len(after) * (0.05 if len(sampler) >= 1000 else 0.15), limit
         if "capacity" in limit:
             best = len(sq.pack(lengths, limit["capacity"]))
             assert len(sampler) <= max(1.02 * best, best + 2), limit
