@@ -391,15 +391,15 @@ def _as_weights(weights):
 
 def _as_sources(sources, n, count):
     """Return the source of each element, an array of our own."""
-    own = integers("sources", sources)
-    if own.ndim != 1 or len(own) != n:
-        raise ValueError(f"sources must have the source of each of {n} elements, got shape {own.shape}")
-    own = within_64_bits(own)
+    given = integers("sources", sources)
+    if given.ndim != 1 or len(given) != n:
+        raise ValueError(f"sources must have the source of each of {n} elements, got shape {given.shape}")
+    own = within_64_bits(given)
     wrong = np.flatnonzero((own < 0) | (own >= count))
     if len(wrong):
         at = int(wrong[0])
         raise ValueError(
-            f"sources[{at}] is {own[at]}, but there are {count} weights, for sources 0 to {count - 1}"
+            f"sources[{at}] is {given[at]}, but there are {count} weights, for sources 0 to {count - 1}"
         )
     return narrowed(own) if own.dtype != np.int32 else own.copy()
 

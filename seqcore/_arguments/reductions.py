@@ -118,7 +118,7 @@ def plan_of(how, dtype, axis, initial, empty, asked):
         If `initial` or `empty` is too large for the dtype of the result.
     """
     axis = None if axis is None else integer("axis", axis, "an integer or None")
-    asked = None if asked is None else element_type(asked)
+    asked = _asked_type(asked)
     is_known = isinstance(how, _KNOWN_TYPES) and how in _KNOWN
     plan = (_known_plan if is_known else _plain_plan)(how, dtype, axis, asked)
     if initial is None and empty is None:
@@ -182,12 +182,20 @@ def accumulation_of(how, dtype, asked):
     ufunc, name = _ufunc_of(ufunc)
     if dtype == STRING:
         raise TypeError(f"strings can't be accumulated by {name}: use sequence_map with a function")
-    asked = None if asked is None else element_type(asked)
+    asked = _asked_type(asked)
     try:
         return ufunc, element_type(ufunc.accumulate(np.ones(2, dtype), dtype=asked).dtype)
     except TypeError as error:
         given = type_name(dtype) if asked is None else f"{type_name(dtype)} as {type_name(asked)}"
         raise TypeError(f"{name} can't accumulate elements of dtype {given}: {error}") from None
+
+
+def _asked_type(dtype):
+    """Return the dtype that is asked for, None if none is; of numbers there are no strings."""
+    own = None if dtype is None else element_type(dtype)
+    if own is not None and own == STRING:
+        raise TypeError(f"dtype must be of numbers, got {shown(dtype)}, which is of strings")
+    return own
 
 
 def _is_binary(ufunc):

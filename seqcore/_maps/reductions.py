@@ -10,7 +10,7 @@ import numpy as np
 
 from seqcore._arguments.reductions import is_reduction
 from seqcore._maps.work import BlockWork
-from seqcore.core.maps import split_equally
+from seqcore.core.maps import reduced_unless_warned, split_equally
 from seqcore.dtypes import STRING
 
 KIND = type(np.sum)  # all of them are of it, which is quicker to compare
@@ -34,12 +34,12 @@ class ReductionWork(BlockWork):
 
     def run_block(self, plan, start, stop):
         inputs: Any = self.inputs[0]
-        # NumPy warns of overflows when it rounds a result to 16 bits, and must do so for each element. Other
-        # results aren't rounded, and np.errstate is left out: NumPy 2.4 crashes if it lacks memory for it.
+        # What NumPy warns of it says of each element, which then run one by one. It warns of overflows too
+        # when it rounds to 16 bits. Else np.errstate is left out: NumPy 2.4 crashes without memory for it.
         rounded = inputs.dtype.itemsize == 2 and inputs.dtype.kind not in "iu"
         try:
             with np.errstate(all="raise") if rounded else nullcontext():
-                result = inputs[start:stop].reduce(self.body, axis=None)
+                result = reduced_unless_warned(inputs[start:stop], self.body)
         except (ValueError, FloatingPointError, MemoryError):
             return None
-        return True, (split_equally(result, 0, 1, True),)
+        return None if result is None else (True, (split_equally(result, 0, 1, True),))

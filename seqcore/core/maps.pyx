@@ -32,6 +32,9 @@ from seqcore.core.limits cimport (
     RESULTS_IN_A_BLOCK, RESULT_BLOCK_NBYTES, RESULT_MAPPED_NBYTES, RESULT_NBYTES, TIMED_EVERY,
 )
 from seqcore.core.lists cimport array_of, is_python_value
+from seqcore.core.numpy_loops cimport (
+    FE_DIVBYZERO, FE_INVALID, FE_OVERFLOW, FE_UNDERFLOW, reduced_elements,
+)
 from seqcore.core.padding cimport items_of_store, stack_of, store_along, store_like
 from seqcore.core.sequence cimport TensorSequence, new_sequence, selected
 from seqcore.core.split_join cimport join, selection_in_rows, split_equal, split_lengths
@@ -617,6 +620,21 @@ def split_by_lengths(input, axis, lengths):
     cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_given
     return new_sequence(element_type(array.dtype),
                         split_lengths(array, axis_of(array, given, axis), lengths, "split"))
+
+
+def reduced_unless_warned(TensorSequence sequence not None, how):
+    """Each element reduced to one number; None where NumPy would have warned of one, or raised an error."""
+    cdef Share share = sequence.whole()
+    cdef int flags = 0
+    result = reduced_elements(share.store, sequence._dtype, how, None, None, None, None, &flags)
+    if flags == 0:
+        return result
+    said = np.geterr()
+    for name, of_name in (("divide", FE_DIVBYZERO), ("over", FE_OVERFLOW), ("under", FE_UNDERFLOW),
+                          ("invalid", FE_INVALID)):
+        if flags & <int>of_name and said[name] != "ignore":
+            return None
+    return result
 
 
 def element_at(TensorSequence sequence not None, position):

@@ -45,8 +45,17 @@ cdef bint find_loop(cnp.ufunc ufunc, int number, Loop *loop) noexcept
 # -- reduce ----------------------------------------------------------------------------------------------
 # Elements reduced along an axis: one result for each.
 
+cdef extern from "<fenv.h>" nogil:
+    """
+    #define SEQCORE_FE_FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
+    """
+    int FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW, FE_INVALID
+    int FE_FLAGS "SEQCORE_FE_FLAGS"
+    int feclearexcept(int flags)
+    int fetestexcept(int flags)
+
 cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object axis, object initial,
-                             object empty, object asked)
+                             object empty, object asked, int *flags=*)
 
 # -- equality --------------------------------------------------------------------------------------------
 # Whether two pieces have equal items, in plain C and as NumPy's == has it.

@@ -611,6 +611,7 @@ cdef struct Reduction:
     char *copied                # an element in C order
     Py_ssize_t room
     Py_ssize_t work             # numbers until the next check for signals
+    int flags                   # of the processor: what NumPy would warn of
 
 
 # -- the elements --------------------------------------------------------------------------------------
@@ -692,8 +693,8 @@ cdef int reduce_block(Reduction *reduction, const Block *block, char *out, int64
             if counts != NULL:
                 counts[i] = lengths[k]
             reduction.at = block.first + i
-            if lengths[k] == 0 and results and not fill_result(reduction, out + k * results
-                                                               * reduction.result_itemsize, results):
+            if lengths[k] == 0 and not fill_result(reduction, out + k * results * reduction.result_itemsize,
+                                                   results):
                 return EMPTY
             data[k] = block.data[i]
             is_plain &= is_aligned(data[k], itemsize)
@@ -839,8 +840,8 @@ cdef Py_ssize_t itemsize_of_results(Operation operation, cnp.dtype work) noexcep
 
 
 cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object axis, object initial,
-                             object empty, object asked):
-    """See `TensorSequence.reduce`."""
+                             object empty, object asked, int *flags=NULL):
+    """See `TensorSequence.reduce`. `flags` gets those that sums and products have set."""
     plan = plan_of(how, dtype, axis, initial, empty, asked)
     cdef Reduction reduction
     cdef Py_ssize_t n = size_of(store)
@@ -859,10 +860,13 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
     reduction.copied = NULL
     reduction.room = 0
     reduction.work = REDUCED_BETWEEN_SIGNALS
+    reduction.flags = 0
     try:
         run(&reduction, store, dtype, plan, result, counts)
     finally:
         free(reduction.copied)
+    if flags != NULL and reduction.operation in (SUM, PROD, VAR):       # NaN sets one where numbers are compared
+        flags[0] = reduction.flags
     count(REDUCED, n)
     return plan.finish(result, counts)
 
@@ -885,11 +889,13 @@ cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, c
             some = min(some, n - first)
             cast = cast_some(store, first, some, dtype, plan.work)
             part = cast.store
+        feclearexcept(FE_FLAGS)
         if not is_worth_releasing(part):
             status = reduce_all(reduction, part, out, lengths)
         else:
             with nogil:
                 status = reduce_all(reduction, part, out, lengths)
+        reduction.flags |= fetestexcept(FE_FLAGS)
         raise_for_reduction(status, reduction, store, first, plan.name)
         first += some
         out += some * nbytes
@@ -930,14 +936,13 @@ cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):
                 raise ValueError(f"element {done} has shape {element.shape}, and its result along axis "
                                  f"{plan.axis} has shape {expected}, expected {shape[1:]} as that of "
                                  "element 0: axis=None reduces whole elements to one number each")
-            if 0 not in expected:
-                empty = is_empty(element, plan.axis)
-                if empty and plan.empty is not None:
-                    result[done] = plan.empty
-                elif empty and plan.fill is None:
-                    raise_empty(plan.name, done)
-                else:
-                    result[done] = plan.of_element(element)
+            empty = is_empty(element, plan.axis)
+            if empty and plan.empty is not None:
+                result[done] = plan.empty
+            elif empty and plan.fill is None:
+                raise_empty(plan.name, done)
+            else:
+                result[done] = plan.of_element(element)
             done += 1
             if done % SIGNALS_EVERY == 0:
                 let_others_in()

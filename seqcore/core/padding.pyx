@@ -33,7 +33,7 @@ from seqcore.core.store cimport (
     offsets_table_like, owned_offsets, owner_of, raise_damaged, raise_for, read_block, read_one, runs_of,
     sealed, shape_of, shaped_table, share_of, size_of, slice_of_store, store_of, strides_of,
 )
-from seqcore._arguments.integers import as_integer, integers, within_64_bits
+from seqcore._arguments.integers import as_integer, boolean, integers, within_64_bits
 from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
@@ -309,14 +309,18 @@ cdef object starts_given(object start, Py_ssize_t n):
     """Return the positions that elements begin with as an int64 array: one for each, or one for all."""
     number = as_integer(start)
     if number is not None:
-        if not -MAX_BYTES <= number <= MAX_BYTES:
+        if not -MAX_BYTES - 1 <= number <= MAX_BYTES:
             raise OverflowError(f"start is {shown_number(number)}, which does not fit int64")
         return np.array([number], np.int64)
     given = integers("start", start)
     if given.ndim != 1 or len(given) != n:
         raise ValueError(f"start must be an integer, or one for each of {n} elements, got shape "
                          f"{given.shape}")
-    return within_64_bits(given)
+    own = within_64_bits(given)
+    wrong = np.flatnonzero(own != given)
+    if wrong.size:
+        raise OverflowError(f"start[{wrong[0]}] is {shown_number(given[wrong[0]])}, which does not fit int64")
+    return own
 
 
 cdef object ids_of(Store *store, object dtype, bint segments, cnp.ndarray starts=None):
@@ -339,7 +343,7 @@ cdef object ids_of(Store *store, object dtype, bint segments, cnp.ndarray starts
                 first + last <= most if first < 0 else last <= most - first)):
             largest = first if first < least else int(first) + last
             raise OverflowError(f"{'segment_ids' if segments else 'position_ids'} of element {i} go up to "
-                                f"{largest}, which does not fit {dtype} ({least} to {most})")
+                                f"{largest}, beyond what ids of dtype {dtype} may be ({least} to {most})")
     if total > MAX_BYTES // 8:
         raise MemoryError(f"no memory for {total} ids of {n} elements")
     cdef cnp.ndarray ids = np.empty(total, np.int32 if dtype == np.int32 else np.int64)
@@ -827,7 +831,7 @@ cdef object padded(Store *store, cnp.dtype own, object padding_value, object sid
     cdef cnp.dtype dtype = own if asked is None else convertible(own, asked)
     cdef Py_ssize_t n = size_of(store)
     # Asked once: an object may answer otherwise the next time.
-    cdef bint cuts = bool(truncate), wants_mask = bool(return_mask)
+    cdef bint cuts = boolean("truncate", truncate), wants_mask = boolean("return_mask", return_mask)
     if shape is not None:
         shape = as_extents("shape", shape, 0)
     if multiple_of is not None:

@@ -715,7 +715,8 @@ cdef class Convertible(Container):
         TypeError
             If an element is null or has nulls, the type is not supported, or the object has neither method.
         ValueError
-            If one element is a ragged list of lists, or the array is damaged or was consumed before.
+            If one element is a ragged list of lists, or lists within lists of a fixed or a third level differ
+            in length between elements, or the array is damaged or was consumed before.
 
         Notes
         -----
@@ -1392,9 +1393,10 @@ cdef class Ragged(Convertible):
         (array([3, 4]), array([ 2, -1]))
         """
         cdef Share share = self.whole()
-        cdef Py_ssize_t row = max(min(integer("position", position), _LONGEST), -_LONGEST)
+        number = integer("position", position)
+        cdef Py_ssize_t row = max(min(number, _LONGEST), -_LONGEST)
         value = None if empty is None else as_padding_value(empty, self._dtype, "empty")
-        return rows_at(share.store, self._dtype, row, value)
+        return rows_at(share.store, self._dtype, row, value, number)
 
     def accumulate(self, ufunc, *, dtype=None):
         """Return running sums, products or maxima along axis 0, which begin anew in each element.
@@ -1697,6 +1699,8 @@ cdef class TensorSequence(Ragged):
         cdef Store *store
         if given or named:
             refuse_arguments("TensorSequence", 2, given, named)
+        if copy is not False:
+            copy = boolean("copy", copy)
         news = gather(tensors, None if dtype is None else element_type(dtype), copy)
         store = news.take_store()
         if news.dtype is None:

@@ -22,6 +22,6 @@ cdef tuple sorted_by_keys(cnp.ndarray keys, cnp.ndarray order, bint falling)
 cdef Store *windows_of(Store *store, cnp.dtype dtype, Py_ssize_t size, Py_ssize_t step, bint partial,
                        bint wants_ids, list ids) except NULL
 cdef Store *truncated(Store *store, cnp.dtype dtype, Py_ssize_t size, bint from_end) except NULL
-cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndarray empty)
+cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndarray empty, object given)
 cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype wanted) except NULL
 cdef object lengths_of_mask(cnp.ndarray mask, tuple shape, bint left)

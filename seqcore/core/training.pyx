@@ -1251,7 +1251,7 @@ cdef bint are_equally_far(const Store *store, Py_ssize_t n) noexcept nogil:
         table.last == table.source.length or max(span.first, span.first + (n - 1) * span.step) < table.n - 1)
 
 
-cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndarray empty):
+cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndarray empty, object given):
     """Return one row of each element as an array; `empty` is the value where there is none, or None."""
     cdef Py_ssize_t n = size_of(store), at = 0
     cdef Py_ssize_t[MAX_NDIM] shape
@@ -1298,7 +1298,7 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
         memset(cnp.PyArray_DATA(rows), 0, cnp.PyArray_NBYTES(rows))     # pointers that nobody has counted
     if status == OUT_OF_RANGE:
         read_one(store, at, &first, dims)
-        raise IndexError(f"element {at} has shape {shape_of(&first)} and so no row {position}: pass empty= "
+        raise IndexError(f"element {at} has shape {shape_of(&first)} and so no row {shown_number(given)}: pass empty= "
                          "for its result")
     if status == DAMAGED:
         raise_damaged(store, at)

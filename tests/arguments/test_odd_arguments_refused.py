@@ -215,18 +215,6 @@ def test_what_only_says_that_it_is_an_array():
         made()[claims(np.ndarray)]
 
 
-def test_an_answer_that_changes_is_asked_for_once():
-    class Later:
-        asked = 0
-
-        def __bool__(self):
-            self.asked += 1
-            return self.asked > 1
-
-    scalars = TensorSequence([1.0, 2.0])
-    assert scalars.to_padded(return_mask=Later()).shape == (2,)
-
-
 @pytest.mark.parametrize("kind", [LongList, ShortList])
 def test_lists_are_as_long_as_what_they_give(kind):
     assert sq.sequence_length(kind([[1], [2]])) == 2

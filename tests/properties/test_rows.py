@@ -102,7 +102,7 @@ def test_the_first_row_of_another_shape_is_named():
         split_to_sequence(np.zeros((2, 9)), [2, 2, 5], axis=1).take_rows(0)
 
 
-@pytest.mark.parametrize("position", [2**31, 2**62, 2**63 - 1, -(2**62), -(2**63)])
+@pytest.mark.parametrize("position", [2**31, 2**62, 2**63 - 1, -(2**62), -(2**63), 2**70, -(2**70)])
 def test_rows_that_are_far_beyond_all_memory(position):
     values = np.arange(6)
     for seq in (
@@ -111,7 +111,7 @@ def test_rows_that_are_far_beyond_all_memory(position):
         TensorSequence([values]),
         TensorSequence.from_lengths(values, [1, 2, 3])[[2, 0]],
     ):
-        with pytest.raises(IndexError, match="element 0 has shape"):
+        with pytest.raises(IndexError, match=f"element 0 has shape .* and so no row {position}:"):
             seq.take_rows(position)
         assert seq.take_rows(position, empty=7).tolist() == [7] * len(seq)
 
@@ -149,6 +149,22 @@ def test_running_results_are_numpys(mixture, ufunc, dtype):
 def test_running_results_of_a_type_that_numpy_has_no_loop_for(ufunc):
     model = [filled("bfloat16", (n, 2), start=n) for n in (3, 0, 1, 5)]
     assert same(TensorSequence(model).accumulate(ufunc), [ufunc.accumulate(t, 0) for t in model])
+
+
+@pytest.mark.parametrize("dtype", [object, "string", str])
+@pytest.mark.parametrize("n", [2, 5000])
+def test_running_results_are_numbers(dtype, n):
+    with pytest.raises(TypeError, match="dtype must be of numbers"):
+        TensorSequence([[1.0, 2.0]] * n).accumulate(np.add, dtype=dtype)
+
+
+@pytest.mark.parametrize("number", [-(2**63) - 1, 2**63, 2**70])
+def test_positions_beyond_all_integers(number):
+    seq = TensorSequence([[1], [2]])
+    assert seq.position_ids(start=-(2**63)).tolist() == [-(2**63)] * 2
+    for start, name in ((number, "start"), ([0, number], r"start\[1\]")):
+        with pytest.raises(OverflowError, match=f"{name} is {number}, which does not fit"):
+            seq.position_ids(start=start)
 
 
 @given(mixtures(one_rank=True), st.integers(-(2**40), 2**40))

@@ -242,6 +242,13 @@ def test_batches_larger_than_memory(shape):
         seq.to_padded(shape=shape)
 
 
+@pytest.mark.parametrize("name", ["truncate", "return_mask", "copy"])
+def test_flags_are_bools(name):
+    make = TensorSequence if name == "copy" else TensorSequence([[1]]).to_padded
+    with pytest.raises(TypeError, match=f"{name} must be a bool, got 'no'"):
+        make(**{name: "no"})
+
+
 @pytest.mark.parametrize("n", [0, 3])
 def test_batches_larger_than_any_array(n):
     with pytest.raises(ValueError, match=f"{n} elements padded to .* would be larger than any array can be"):

@@ -158,8 +158,11 @@ def test_empty_elements_without_a_result(how):
 
 
 def test_results_without_numbers_need_no_initial():
-    seq = TensorSequence([np.ones((0, 0)), np.ones((2, 0))])
-    assert seq.reduce(np.max).shape == (2, 0)
+    seq = TensorSequence([np.ones((1, 0)), np.ones((2, 0)), np.ones((0, 0))])
+    assert seq[:2].reduce(np.max).shape == (2, 0)
+    for how in (np.max, np.mean, np.fmin):
+        with pytest.raises(ValueError, match="element 2 is empty"):
+            seq.reduce(how)
 
 
 # --- what is refused ---
@@ -190,6 +193,8 @@ def test_results_without_numbers_need_no_initial():
         ),
         ((np.max,), {"initial": [1, 2]}, "TypeError: initial must be a scalar"),
         ((np.sum,), {"dtype": "datetime64[s]"}, "TypeError: datetime64"),
+        ((np.sum,), {"dtype": object}, "TypeError: dtype must be of numbers"),
+        ((np.min,), {"dtype": "string"}, "TypeError: dtype must be of numbers"),
         (
             (np.bitwise_or,),
             {"dtype": "float32"},
@@ -244,6 +249,15 @@ def test_maps_of_reductions_fail_as_a_loop_does():
     assert sq.sequence_map(np.sum, seq).values().tolist() == [1, 5, 0, 4]
     with pytest.raises(TypeError, match="float64"):
         sq.sequence_map(np.sum, seq, output_dtypes="int8")
+    for how, row in (
+        (np.sum, [3e38] * 2),
+        (np.mean, [np.inf, -np.inf]),
+        (np.prod, [1e30] * 2),
+        (np.var, [np.inf]),
+    ):
+        for n in (5, 6):
+            with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+                sq.sequence_map(how, TensorSequence([np.float32(row)] * n))
     done = []
     sq.sequence_map(np.sum, seq, progress=lambda *state: done.append(state))
     assert done[-1] == (4, 4)

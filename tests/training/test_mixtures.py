@@ -188,6 +188,7 @@ def test_states_and_pickles():
         ({"sources": [0, 1, 0], "weights": [10**400, 1]}, TypeError, "weights must be a sequence of numbers"),
         ({"sources": [0, 1, 0], "weights": [1]}, ValueError, r"sources\[1\] is 1, but there are 1 weights"),
         ({"sources": [0, -1, 0], "weights": [1]}, ValueError, r"sources\[1\] is -1"),
+        ({"sources": [0, 2**70, 0], "weights": [1]}, ValueError, rf"sources\[1\] is {2**70}"),
         ({"sources": [0, 1], "weights": [1, 1]}, ValueError, "the source of each of 3 elements"),
         ({"sources": [0, 0.5, 1], "weights": [1, 1]}, TypeError, "sources must be"),
         (
