@@ -32,6 +32,7 @@ def constant(array):
 INPUTS = "(float[N] x, float[N] y)"
 BODIES = {
     "add": ADD,
+    "last_unread": parsed(f"g {INPUTS} => (float[1] z) {{ z = ReduceSum(x) }}"),
     "add_of_a_shape": parsed("g (float[8] x, float[8] y) => (float[8] z) { z = Add(x, y) }"),
     "constant": parsed(f"""g {INPUTS} => (float[M] z) {{
         k = Constant <value_float = 2.0> ()

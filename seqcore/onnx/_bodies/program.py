@@ -9,8 +9,6 @@ more evenly. Elementwise bodies go another way before: see `FlatForm`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 from onnx import ModelProto, TensorProto
@@ -159,7 +157,6 @@ class Copies:
     def __init__(self, model, fed, whole):
         self._varying = [i for name, i in fed if name not in whole]
         self._whole = [(name, i) for name, i in fed if name in whole]
-        self._all_vary = self._varying == list(range(len(fed)))
         copied = _copied(model, whole)
         self._names = [value.name for value in copied.graph.input][len(self._whole) :]
         self._outputs = len(model.graph.output)
@@ -171,10 +168,7 @@ class Copies:
         if n < COPIES:
             # A body is pure: what it computes again for the last row is thrown away.
             rows = rows + [rows[-1]] * (COPIES - n)
-        if self._all_vary:
-            values: Iterator[Any] = chain.from_iterable(rows)
-        else:
-            values = (arrays[i] for arrays in rows for i in self._varying)
+        values = (arrays[i] for arrays in rows for i in self._varying)
         feed = dict(zip(self._names, values, strict=True))
         for name, i in self._whole:
             feed[name] = rows[0][i]

@@ -197,9 +197,8 @@ class _Accumulated:
         return stacks, [self._scan(iteration, builder, mask, TensorProto.BOOL, ()) for mask in masks]
 
     def _scan(self, iteration: _Iteration, builder: Builder, value: str, element_type: int, shape) -> str:
-        return add_scan(
-            self.node, iteration.output(value), builder.fresh(f"{self._name}/stack"), element_type, shape
-        )
+        name = builder.fresh(f"{self._name}/stack")
+        return add_scan(builder, self.node, iteration.output(value), name, element_type, shape)
 
     def _joined(self, nodes: Nodes, stacks: list[str], masks: list[str]) -> str:
         """Return what iterations put to an end as one tensor, in its order; "" for nothing."""
@@ -246,7 +245,7 @@ class _Accumulated:
         shape = builder.after(last_node).op("Shape", scan)
         name = builder.fresh(f"{self._name}/shapes")
         rank = None if self.shape is None else len(self.shape)
-        shapes = add_scan(self.node, shape, name, TensorProto.INT64, (rank,))
+        shapes = add_scan(builder, self.node, shape, name, TensorProto.INT64, (rank,))
         nodes = builder.after(self.node)
         first = nodes.op("Gather", shapes, nodes.constant([0]), axis=0)
         self._difference = nodes.sum_of_sizes(nodes.op("Sub", shapes, first))

@@ -81,7 +81,8 @@ class Assigned:
             inputs = [start.name, *reader.inputs[1:]]
             builder.instead(reader).op(reader.op_type, *inputs, out=reader.outputs[0])
         value = builder.after(self._anchor).op("Identity", self._element)
-        stack = add_scan(loop, value, builder.fresh(f"{self._name}/stack"), self._number, self._shape)
+        name = builder.fresh(f"{self._name}/stack")
+        stack = add_scan(builder, loop, value, name, self._number, self._shape)
         before, nodes = builder.before(loop), builder.after(loop)
         shape = shape_tensor(before, self._prepared, self._shape)
         rows = start.rows(before, lambda: zeros(before, self._number, shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from onnx import helper
+from onnx import TensorProto, helper
 
 from seqcore.onnx._lists.pieces import Pieces, pieces_of
 from seqcore.onnx._model.graph import Node
@@ -13,7 +13,7 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.types import NEVER, Shape, is_fixed_by_size
-from seqcore.onnx._rewrite.emit import AFTER_ALL, Nodes
+from seqcore.onnx._rewrite.emit import AFTER_ALL, Builder, Nodes
 
 
 class Start:
@@ -118,8 +118,10 @@ def _is_carried(prepared: Prepared, name: str) -> bool:
     )
 
 
-def add_scan(loop: Node, value: str, stack: str, element_type: int, shape: Shape) -> str:
+def add_scan(builder: Builder, loop: Node, value: str, stack: str, element_type: int, shape: Shape) -> str:
     """Give a loop a scan output, and return its name."""
+    if element_type == TensorProto.STRING:
+        value = Nodes(builder, loop, loop.body.nodes).copied(value)
     loop.body.outputs.append(value)
     loop.body.declared[value] = helper.make_tensor_type_proto(element_type, shape)
     loop.outputs.append(stack)

@@ -281,6 +281,10 @@ class Nodes:
         """Add a Slice from a start to an end, which are tensors of shape [1]."""
         return self.op("Slice", tensor, start, end, self.constant([axis]), out=out)
 
+    def copied(self, tensor: str) -> str:
+        """Return a tensor in memory of its own: onnxruntime (1.32) moves strings out of what a loop gives."""
+        return self.op("Where", self.constant(True, bool), tensor, tensor)
+
     def reverse(self, tensor: str) -> str:
         """Return a tensor with its axis 0 backwards."""
         last, none = self.constant([-1]), self.constant([_BEFORE_ALL])

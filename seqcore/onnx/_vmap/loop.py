@@ -68,7 +68,7 @@ class VectorizedLoop:
             raise Declined(why)
         self._lists = appended_lists(loop, prepared)
         # From here on, a list is a scan output behind the others.
-        self._loop = with_scans(loop, self._lists, builder) if self._lists else loop
+        self._loop = with_scans(loop, self._lists, prepared, builder) if self._lists else loop
         self._parts = parts_of(self._loop)
         self._shapes = LoopShapes(prepared, self._loop)
         types = self._shapes.types
@@ -288,7 +288,9 @@ class VectorizedLoop:
         kept = [self._lists[j] for j in self._ragged]
         again = self._loop.copy()
         if kept:
-            again = with_scans(self._given, [one for one in self._lists if one not in kept], self._builder)
+            again = with_scans(
+                self._given, [one for one in self._lists if one not in kept], self._prepared, self._builder
+            )
         called = {name: self._builder.fresh(f"{name}/loop") for name in again.outputs}
         again.outputs = list(called.values())
         types = self._shapes.types

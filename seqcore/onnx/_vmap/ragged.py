@@ -106,6 +106,8 @@ def reduce(node: Node, body: Tracer) -> list[Value]:
         axes = body.integers(node, 1)
         if axes is None:
             raise rules.declined(node, "reduces axes that only a run tells")
+    if not axes and node.attribute("noop_with_empty_axes", 0):
+        raise rules.declined(node, "may reduce no axes")
     rank = body.rank(name)
     own = rules.places_of(node, axes or range(rank), rank)
     if 0 not in own:

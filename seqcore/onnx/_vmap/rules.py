@@ -225,7 +225,8 @@ def gather(node: Node, body: Tracer) -> list[Value]:
     data, indices = node.inputs
     if data in body.shapes_of_several and body.integers(node, 1) == [0]:
         lengths = body.shapes_of_several[data]
-        return body.vary([body.nodes.unsqueeze(lengths, 1) if body.rank(indices) else lengths])
+        rank = body.rank(indices)
+        return body.vary([body.nodes.unsqueeze(lengths, *range(1, 1 + rank)) if rank else lengths])
     rank = body.rank_with_axes(data)
     (axis,) = places_of(node, [node.attribute("axis", 0)], rank)
     nodes = body.nodes

@@ -214,7 +214,7 @@ def appended_lists(loop: Node, prepared: Prepared) -> list[AppendedList]:
     return found
 
 
-def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
+def with_scans(loop: Node, lists: list[AppendedList], prepared: Prepared, builder: Builder) -> Node:
     """Return a loop that gives the elements of lists as scan outputs, behind its own, and has no such lists.
 
     Its other states and scan outputs are as they were, and the nodes of its body.
@@ -230,7 +230,9 @@ def with_scans(loop: Node, lists: list[AppendedList], builder: Builder) -> Node:
     makers = {name for node in body.nodes for name in node.outputs}
     for one in lists:
         name = one.element
-        if name in taken or name not in makers:
+        if prepared.element_number(name) == TensorProto.STRING:
+            name = elements.copied(name)
+        elif name in taken or name not in makers:
             name = elements.op("Identity", name)
         taken.add(name)
         body.outputs.append(name)
