@@ -104,6 +104,13 @@ class TestFailures:
         assert len(error.__notes__) == 1
 
 
+@pytest.mark.slow
+def test_elements_that_take_longer_than_to_look_for_losses(threads, monkeypatch):
+    monkeypatch.setattr(workers.Workers, "patience", 0.01)
+    body = lambda a: time.sleep(0.1) or a  # noqa: E731
+    assert_holds(sq.sequence_map(body, numbers(4), executor=threads, chunksize=2), [*numbers(4)])
+
+
 class TestTheExecutorsOwnFailures:
     def test_lambda_that_does_not_pickle(self, processes):
         with pytest.raises(TypeError, match=r"can't be pickled.*top level of a module"):
