@@ -865,7 +865,7 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
         run(&reduction, store, dtype, plan, result, counts)
     finally:
         free(reduction.copied)
-    if flags != NULL and reduction.operation in (SUM, PROD, VAR):       # NaN sets one where numbers are compared
+    if flags != NULL and reduction.operation in (SUM, PROD, VAR):   # where numbers are compared, NaN sets one
         flags[0] = reduction.flags
     count(REDUCED, n)
     return plan.finish(result, counts)

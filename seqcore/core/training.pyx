@@ -1298,8 +1298,8 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
         memset(cnp.PyArray_DATA(rows), 0, cnp.PyArray_NBYTES(rows))     # pointers that nobody has counted
     if status == OUT_OF_RANGE:
         read_one(store, at, &first, dims)
-        raise IndexError(f"element {at} has shape {shape_of(&first)} and so no row {shown_number(given)}: pass empty= "
-                         "for its result")
+        raise IndexError(f"element {at} has shape {shape_of(&first)} and so no row {shown_number(given)}: pass "
+                         "empty= for its result")
     if status == DAMAGED:
         raise_damaged(store, at)
     if status != OK:
