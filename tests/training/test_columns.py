@@ -541,6 +541,7 @@ def test_columns_in_a_notebook():
     assert "2 rows of 3 columns" in page
     assert page.count("<svg") == 1  # only the tokens differ in length
     assert "float32 (4,)" in page
+    assert "(): " not in page
     assert "&lt;b&gt;" in Columns({"<b>": ["<i>"]})._repr_html_()
     assert "<i>" not in Columns({"<b>": ["<i>"]})._repr_html_()
     assert "2 further columns" in Columns({f"c{i}": [i] for i in range(14)})._repr_html_()
