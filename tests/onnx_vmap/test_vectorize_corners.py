@@ -150,6 +150,15 @@ class TestBranches:
         result = check(text, feeds, gone=False)
         assert left_in(result) == []
 
+    def test_a_pick_from_nothing_in_a_branch(self):
+        """It fails in the iterations that take the branch alone."""
+        body = """r = Gather(x, i) small = Less(i, p)
+            z = If(small) <then_branch = t () => (float z0) { h = Gather(at, i) z0 = Gather(b, h) },
+                           else_branch = f () => (float z1) { z1 = ReduceSum<keepdims = 0>(r) }>"""
+        text = loop(body, "float z", ", float[B] b, int64[N] at, int64 p", "float[A] y")
+        feed = {"x": rows(20, 4), "n": 20, "at": [0, 1, 2, 3] * 5}
+        check(text, [feed | {"b": rows(m), "p": p} for m in (0, 4) for p in (0, 1)])
+
     def test_the_largest_of_no_numbers_in_a_branch(self):
         """It is an error in the iterations that take the branch alone."""
         body = """r = Gather(e, i) small = Less(i, p)
