@@ -44,7 +44,8 @@ def check(model, fed):
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("given", ["", ", one", ", two", ", m", ", k"])
 @pytest.mark.parametrize("added", ["w = Neg(x)", "w = Transpose(x)", "e = SequenceAt(u, zero) w = Neg(e)"])
-def test_splits_that_are_edited(opset, axis, given, added):
+@pytest.mark.parametrize("at", ["p", "one"])
+def test_splits_that_are_edited(opset, axis, given, added, at):
     """The pieces of a split, in a loop that takes the first away, with one of some of their lengths more."""
     model = parse(
         f"""g (float[N, M] x, int64 n, int64 m, int64[K] k, int64 p) => (float[A, B] y, int64 count)
@@ -57,7 +58,7 @@ def test_splits_that_are_edited(opset, axis, given, added):
                 {added}
                 t = SequenceInsert(v, w)
             }}>
-            y = SequenceAt(l, p)
+            y = SequenceAt(l, {at})
             count = SequenceLength(l)
         }}""",
         opset,
