@@ -75,6 +75,7 @@ class TestWhatAnIterationAloneMinds:
             "z = Add(r, b)",
             "h = Add(b, e) s = ReduceSum<keepdims = 0>(h) z = Add(r, s)",
             "z = MatMul(r, w)",
+            "z = MatMul(r, u)",
             "h = Unsqueeze(r, first) g = Gemm(h, w) z = Squeeze(g, first)",
             "h = Unsqueeze(r, first) g = Concat<axis = 0>(h, w) z = ReduceSum<keepdims = 0>(g, first)",
             "z, at = TopK(r, k)",
@@ -85,10 +86,10 @@ class TestWhatAnIterationAloneMinds:
         ],
     )
     def test_without_an_iteration(self, make):
-        ins = ", float[B] b, float[E] e, float[U, V] w, int64[1] k, int64 p"
+        ins = ", float[B] b, float[E] e, float[U, V] w, float[W, K] u, int64[1] k, int64 p"
         text = loop(f"r = Gather(x, i) {make}", "float[Z] z", ins, "float[A, Z] y")
-        fitting = {"b": rows(4), "e": rows(4), "w": rows(4, 4), "k": [1], "p": 3}
-        other = {"b": rows(3), "e": rows(5), "w": rows(3, 3), "k": [9], "p": 9}
+        fitting = {"b": rows(4), "e": rows(4), "w": rows(4, 4), "u": rows(4, 4), "k": [1], "p": 3}
+        other = {"b": rows(3), "e": rows(5), "w": rows(3, 3), "u": rows(3, 4), "k": [9], "p": 9}
         feeds = [
             {"x": rows(3, 4), "n": n, **fitting, **{name: other[name] for name in changed}}
             for n in (0, 2, -1)
