@@ -84,7 +84,7 @@ class BatchSampler(NamesOfSamplers):
     every epoch.
 
     Batches mix: if there are 8 or more, hardly any holds the same elements as one of the epoch before.
-    That costs about 1 % of padding or packs with hundreds of batches, and more with few: 5 % with 60. Only
+    That costs about 1 % of padding or packs with 500 batches, and more with fewer: 4 % with 60. Only
     batches of a few elements that are much longer than all others may stay the same.
 
     An epoch is prepared in O(n) at its first batch, as arrays. Each batch is a list of Python integers.

@@ -249,6 +249,10 @@ def test_flags_are_bools(name):
         make(**{name: "no"})
 
 
+def test_rows_without_items_take_no_time():
+    assert TensorSequence([np.zeros((2**40, 0)), np.zeros((3, 0))]).to_padded().shape == (2, 2**40, 0)
+
+
 @pytest.mark.parametrize("n", [0, 3])
 def test_batches_larger_than_any_array(n):
     with pytest.raises(ValueError, match=f"{n} elements padded to .* would be larger than any array can be"):

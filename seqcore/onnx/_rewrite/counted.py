@@ -262,7 +262,7 @@ class _Counted:
         return node.op_type, attributes, tuple(self._how(one, depth - 1) for one in node.inputs)
 
     def _is_trip_count(self, gap: _Gap, fall: int) -> bool:
-        """Return whether the trip count is no more than what a condition allows."""
+        """Return whether a condition allows at least as many iterations as the trip count."""
         if not self._parts.trips or fall != 1:
             return False
         trips = _Gap(self._sum(self._parts.trips), _Sum({}, 0), 0)
@@ -276,10 +276,11 @@ class _Counted:
         for side, k in ((gap.greater, 1), (gap.lesser, -1)):
             is_small = all(not self._is_int64(name) or self._is_length(name) for name in side.terms)
             is_sum = bool(side.number or len(side.terms) > 1)
-            is_narrow = is_sum and all(map(self._is_int32, side.terms)) and abs(side.number) < 1 << 31
+            is_narrow = bool(side.terms) and is_sum and abs(side.number) < 1 << 31
+            is_narrow &= all(map(self._is_int32, side.terms))
             number = self._scalar if is_narrow else self._number
             terms = [(number(name, nodes), times) for name, times in side.terms.items()]
-            if is_narrow and terms:
+            if is_narrow:
                 total = self._total(terms, side.number, nodes, np.int32)
                 parts.append((nodes.op("Cast", total, to=TensorProto.INT64), k))
             elif is_small:
