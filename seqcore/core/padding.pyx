@@ -297,21 +297,23 @@ cdef object fitted(cnp.ndarray numbers, object dtype, str what):
 
 cdef object segment_ids_of(Store *store, object dtype):
     """Return which element each row of the values is of, as an array of an integer type."""
-    return ids_of(store, integer_type(dtype, "segment_ids"), True)
+    given = integer_type(dtype, "segment_ids")
+    return ids_of(store, given, 0, np.arange(size_of(store), dtype=np.int64))
 
 
 cdef object position_ids_of(Store *store, object dtype, object start=0):
     """Return the position of each row of the values in its element, as an array of an integer type."""
-    return ids_of(store, integer_type(dtype, "position_ids"), False, starts_given(start, size_of(store)))
+    given = integer_type(dtype, "position_ids")
+    return ids_of(store, given, 1, starts_given(start, size_of(store)))
 
 
 cdef object starts_given(object start, Py_ssize_t n):
-    """Return the positions that elements begin with as an int64 array: one for each, or one for all."""
+    """Return the positions that n elements begin with, as an int64 array of our own."""
     number = as_integer(start)
     if number is not None:
         if not -MAX_BYTES - 1 <= number <= MAX_BYTES:
             raise OverflowError(f"start is {shown_number(number)}, which does not fit int64")
-        return np.array([number], np.int64)
+        return np.full(n, number, np.int64)
     given = integers("start", start)
     if given.ndim != 1 or len(given) != n:
         raise ValueError(f"start must be an integer, or one for each of {n} elements, got shape "
@@ -320,39 +322,40 @@ cdef object starts_given(object start, Py_ssize_t n):
     wrong = np.flatnonzero(own != given)
     if wrong.size:
         raise OverflowError(f"start[{wrong[0]}] is {shown_number(given[wrong[0]])}, which does not fit int64")
-    return own
+    return own.copy()
 
 
-cdef object ids_of(Store *store, object dtype, bint segments, cnp.ndarray starts=None):
+cdef object ids_of(Store *store, cnp.dtype dtype, int step, cnp.ndarray firsts):
+    """Return ids that begin with a number for each element, and rise by `step` with each of its rows."""
     cdef cnp.ndarray lengths = lengths_of(store, np.int64)      # our own: they change no more
     cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(lengths)
-    cdef Py_ssize_t n = size_of(store), i, total = 0, last
-    cdef int64_t least = np.iinfo(dtype).min, most = min(int(np.iinfo(dtype).max), MAX_BYTES), first = 0
-    cdef cnp.ndarray firsts = np.empty(n, np.int64)             # id of the first row of each
-    cdef int64_t *into = <int64_t *>cnp.PyArray_DATA(firsts)
-    cdef bint alike = starts is None or cnp.PyArray_SIZE(starts) == 1
+    cdef const int64_t *first = <const int64_t *>cnp.PyArray_DATA(firsts)
+    cdef Py_ssize_t n = size_of(store), i, total = 0
+    cdef bint signed = dtype.kind == c"i"
+    cdef int bits = 8 * <int>dtype.itemsize - signed
+    cdef int64_t most = MAX_BYTES if bits > 62 else ((<int64_t>1) << bits) - 1
+    cdef int64_t least = -most - 1 if signed else 0, rise
     for i in range(n):
         if each[i] > MAX_BYTES - total:
             raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
         total += each[i]
-        # Read once: others may change the caller's array.
-        first = i if segments else (<const volatile int64_t *>cnp.PyArray_DATA(starts))[0 if alike else i]
-        into[i] = first
-        last = each[i] - 1 if each[i] and not segments else 0
-        if each[i] and not (least <= first <= most and (
-                first + last <= most if first < 0 else last <= most - first)):
-            largest = first if first < least else int(first) + last
-            raise OverflowError(f"{'segment_ids' if segments else 'position_ids'} of element {i} go up to "
+    for i in range(n if step or n > most else 0):
+        rise = step * (each[i] - 1)
+        if each[i] and not (least <= first[i] <= most and (
+                first[i] + rise <= most if first[i] < 0 else rise <= most - first[i])):
+            largest = first[i] if first[i] < least else int(first[i]) + rise
+            raise OverflowError(f"{'position_ids' if step else 'segment_ids'} of element {i} go up to "
                                 f"{largest}, beyond what ids of dtype {dtype} may be ({least} to {most})")
     if total > MAX_BYTES // 8:
         raise MemoryError(f"no memory for {total} ids of {n} elements")
-    cdef cnp.ndarray ids = np.empty(total, np.int32 if dtype == np.int32 else np.int64)
-    if dtype == np.int32:
+    cdef bint is_short = bits == 31
+    cdef cnp.ndarray ids = np.empty(total, np.int32 if is_short else np.int64)
+    if is_short:
         with nogil:
-            fill_ids(<int32_t *>cnp.PyArray_DATA(ids), each, into, n, segments)
+            fill_ids(<int32_t *>cnp.PyArray_DATA(ids), each, first, n, step)
     else:
         with nogil:
-            fill_ids(<int64_t *>cnp.PyArray_DATA(ids), each, into, n, segments)
+            fill_ids(<int64_t *>cnp.PyArray_DATA(ids), each, first, n, step)
     return (<object>ids).astype(dtype, copy=False)
 
 
@@ -362,17 +365,17 @@ ctypedef fused index:
 
 
 cdef void fill_ids(index *ids, const int64_t *lengths, const int64_t *firsts, Py_ssize_t n,
-                   bint segments) noexcept nogil:
+                   int step) noexcept nogil:
     cdef Py_ssize_t i, k
     cdef index first
     for i in range(n):
         first = <index>firsts[i]
-        if segments:
-            for k in range(lengths[i]):
-                ids[k] = first
-        else:
+        if step:
             for k in range(lengths[i]):
                 ids[k] = first + <index>k
+        else:
+            for k in range(lengths[i]):
+                ids[k] = first
         ids += lengths[i]
 
 
