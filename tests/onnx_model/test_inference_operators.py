@@ -17,7 +17,7 @@ from seqcore.onnx._model.writing import forget_shape, to_message
 from seqcore.onnx._operators.tensor_operators import TensorOperator
 
 OPSETS = [7, 11, 13, 17, 21]
-CASES_OF_EACH = seeds(2, 24)  # for each operator and version
+CASES_OF_EACH = seeds(6, 24)  # for each operator and version
 # Operators that are younger than all of these versions → theirs.
 YOUNG = {"Swish": 24}
 
