@@ -8,7 +8,7 @@
     int32       np.mean                     float64    float64          float64
     float32     np.add, dtype=np.float64    float64    float64          float64
     float16     np.std                      float32    float32          float16
-    float32     np.hypot                    NumPy's own call for each element
+    float32     np.hypot                    NumPy's reduceat, or its call for each element
 
 NumPy itself is asked which dtype the result has.
 """
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
     """The way in which elements of a dtype are reduced."""
 
     name: str  # in messages
-    operation: str | None  # the kernel's; None if NumPy's own call does it
+    operation: str | None  # the kernel's; None if NumPy's own calls do it
     axis: int | None
     work: np.dtype  # that the elements are cast to
     accumulator: np.dtype  # of the kernel's results

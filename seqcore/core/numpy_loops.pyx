@@ -23,7 +23,7 @@ import numpy as np
 from seqcore.core.limits cimport (
     BLOCK, COMPARED_TOGETHER, REDUCED_BETWEEN_SIGNALS, RELEASE_NBYTES, SIGNALS_EVERY,
 )
-from seqcore.core.padding cimport cast_some, count_to_cast
+from seqcore.core.padding cimport cast_some, count_to_cast, lengths_of, values_of
 from seqcore.core.split_join cimport copy_piece
 from seqcore.core.store cimport (
     DAMAGED, EVEN, IN_MEMORY, MAX_BYTES, MAX_NDIM, NO_MEMORY, OK, RANK_DIFFERS, REDUCED, SHAPE_DIFFERS, Block,
@@ -847,6 +847,8 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
     cdef Py_ssize_t n = size_of(store)
     cdef tuple shape = lay_out(&reduction, store, plan.axis)
     if plan.operation is None:
+        if is_done_at_once(store, plan):
+            return reduced_at_once(store, plan, dtype)
         return one_by_one(store, plan, (n, *shape), dtype)
     cdef cnp.ndarray result = np.empty((n, *shape), plan.accumulator)
     cdef cnp.ndarray counts = np.empty(n, np.int64) if plan.needs_counts else None
@@ -916,6 +918,46 @@ cdef bint is_empty(object element, object axis) except -1:
 cdef tuple shape_without(tuple shape, object axis):
     cdef Py_ssize_t place = axis % len(shape)
     return shape[:place] + shape[place + 1:]
+
+
+cdef bint is_done_at_once(Store *store, object plan) except -1:
+    """Whether a ufunc reduces rows one behind the other as it does each of them, to the last bit."""
+    cdef Block block
+    if plan.ufunc is None or plan.initial is not None or plan.axis not in (None, 0, -1):
+        return False
+    if plan.ufunc is np.add and plan.dtype.kind in "fcV":       # whose sums are pairwise
+        return False
+    begin_blocks(&block, store, 0, size_of(store))
+    while read_block(&block):
+        if block.source.ndim != 1:
+            return False
+    check_read(&block)
+    return True
+
+
+cdef object reduced_at_once(Store *store, object plan, cnp.dtype dtype):
+    """Return what a ufunc without a kernel makes of rows, by its reduceat on many of them."""
+    cdef Py_ssize_t n = size_of(store), first = 0, some = count_to_cast(store)
+    cdef Share part
+    cdef object result = np.empty(n, plan.dtype)
+    while first < n:
+        let_others_in()
+        some = min(some, n - first)
+        part = cast_some(store, first, some, dtype, dtype)
+        lengths = lengths_of(part.store, np.int64)
+        filled = lengths > 0
+        if not filled.all():
+            if plan.empty is None and plan.fill is None:
+                raise_empty(plan.name, first + np.argmin(filled))
+            result[first:first + some] = plan.start if plan.empty is None else plan.empty
+        if filled.any():        # those without numbers take no place between the others
+            starts = (np.cumsum(lengths) - lengths)[filled]
+            made = plan.ufunc.reduceat(values_of(part.store, dtype), starts, dtype=plan.dtype)
+            if plan.fill is not None:       # from which reduce starts, unlike reduceat
+                made = plan.ufunc(plan.start, made)
+            result[first:first + some][filled] = made
+        first += some
+    return result
 
 
 cdef object one_by_one(Store *store, object plan, tuple shape, cnp.dtype dtype):

@@ -183,7 +183,7 @@ cdef object lengths_of(Store *store, object dtype):
     dtype = integer_type(dtype, "lengths")
     cdef cnp.ndarray lengths = np.empty(size_of(store), np.int64)
     write_lengths(store, 0, size_of(store), <int64_t *>cnp.PyArray_DATA(lengths))
-    return fitted(lengths, dtype, "lengths")
+    return fitted(lengths, dtype, "lengths", (<object>lengths).max(initial=0))
 
 
 cdef object offsets_of(Store *store, object dtype):
@@ -195,6 +195,9 @@ cdef object offsets_of(Store *store, object dtype):
     found = offsets_in_place(store, dtype, True)
     if found is not None:
         return found
+    found = offsets_in_place(store, np.dtype(np.int64), True)
+    if found is not None:
+        return fitted(found, dtype, "offsets", found[n])
     offsets = np.empty(n + 1, np.int64)
     each = <int64_t *>cnp.PyArray_DATA(offsets)
     each[0] = 0
@@ -205,7 +208,7 @@ cdef object offsets_of(Store *store, object dtype):
             i += 1
     if i < n:
         raise OverflowError(f"the lengths of the first {i + 1} elements sum to more than fits int64")
-    return fitted(offsets, dtype, "offsets")
+    return fitted(offsets, dtype, "offsets", each[n])
 
 
 cdef object offsets_in_place(Store *store, object dtype, bint from_zero):
@@ -280,16 +283,14 @@ cdef object integer_type(object dtype, str what):
     return given
 
 
-cdef object fitted(cnp.ndarray numbers, object dtype, str what):
-    cdef Py_ssize_t i
-    cdef const int64_t *each = <const int64_t *>cnp.PyArray_DATA(numbers)
+cdef object fitted(cnp.ndarray numbers, object dtype, str what, object largest):
+    """Return numbers, of which the largest is given, in an integer type."""
     if dtype == np.int64 and dtype.isnative:
         return numbers
     most = min(int(np.iinfo(dtype).max), MAX_BYTES)
-    cdef int64_t limit = most
-    for i in range(cnp.PyArray_SIZE(numbers)):
-        if each[i] > limit:
-            raise OverflowError(f"{what}[{i}] is {each[i]}, which does not fit {dtype} (at most {most})")
+    if largest > most:
+        at = np.argmax(numbers > most)
+        raise OverflowError(f"{what}[{at}] is {numbers[at]}, which does not fit {dtype} (at most {most})")
     return numbers.astype(dtype)
 
 

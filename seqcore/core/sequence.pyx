@@ -1489,9 +1489,10 @@ cdef class Ragged(Convertible):
         Notes
         -----
         O(bytes), in one pass without the GIL, and without joining the elements. Sums are pairwise like
-        NumPy's, float16 is computed in float32. Ufuncs other than `np.add`, `np.multiply`, `np.minimum`,
-        `np.maximum`, `np.logical_or` and `np.logical_and`, and minima and deviations of complex numbers, are
-        called once for each element.
+        NumPy's, float16 is computed in float32. `np.add`, `np.multiply`, `np.minimum`, `np.maximum`,
+        `np.logical_or` and `np.logical_and` have loops of their own. Other ufuncs run by their `reduceat` on
+        many elements of rank 1 at once. With `initial`, of elements of another rank and of complex numbers'
+        deviations, NumPy is called once for each element.
 
         Examples
         --------

@@ -14,10 +14,10 @@ from seqcore import TensorSequence
 
 UFUNCS = [
     np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.hypot,
-    np.bitwise_or, np.bitwise_xor, np.subtract, np.logaddexp,
+    np.bitwise_or, np.bitwise_xor, np.bitwise_and, np.logical_xor, np.gcd, np.subtract, np.logaddexp,
 ]  # fmt: skip
 FUNCTIONS = [np.sum, np.prod, np.mean, np.min, np.max, np.any, np.all, np.argmin, np.argmax]
-LOGICAL = [np.logical_and, np.logical_or]
+LOGICAL = [np.logical_and, np.logical_or, np.logical_xor]
 TAKE_INITIAL = [np.sum, np.prod, np.min, np.max]
 
 
