@@ -8,10 +8,12 @@ from seqcore._arguments.protocols import from_protocol
 from seqcore._arguments.shown import got, shown, shown_error
 from seqcore.core.late import late
 from seqcore.core.lists import read
-from seqcore.dtypes import STRING, element_type, type_name
+from seqcore.dtypes import ELEMENT_TYPES, STRING, element_type, type_name
 
 _MOST_AXES = 64  # of NumPy's arrays
 _PYTHON_VALUES = (bool, int, float, complex, str)
+_WEAK_KINDS = frozenset(_PYTHON_VALUES)
+_STRONG_KINDS = {dtype.type: dtype for dtype in ELEMENT_TYPES.values() if dtype != STRING}
 _INTEGER_KINDS = frozenset("biu")
 _WEAK = {bool: False, int: 0, float: 0.0, complex: 0j}
 
@@ -242,6 +244,8 @@ def _from_python(value, dtype, at):
     strong: set[np.dtype] = set()
     _collect_types(value, weak, strong, at)
     given, value = value, _as_tuples(value)
+    if not weak and len(strong) == 1 and dtype in (None, *strong) and STRING not in strong:
+        return _rectangular(value, *strong, at)
     if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
         raise TypeError(
             f"{name_of(at)} mixes strings and numbers, expected one kind: {shown(given, 80)}; "
@@ -286,8 +290,10 @@ def _from_python(value, dtype, at):
 def _as_tuples(value, levels=_MOST_AXES):
     """Return nested lists as tuples: NumPy 2.0 crashes if a number changes its list while it is converted."""
     if levels and isinstance(value, list | tuple):
-        # A copy first: another thread may change a list on the way.
-        return tuple([_as_tuples(item, levels - 1) for item in tuple(value)])
+        own = tuple(value)  # another thread may change a list on the way
+        if set(map(type, own)) <= _STRONG_KINDS.keys():
+            return own
+        return tuple([_as_tuples(item, levels - 1) for item in own])
     return value
 
 
@@ -395,9 +401,15 @@ def _collect_types(value, weak, strong, at, level=0):
                 f"{name_of(at)} is nested more than {_MOST_AXES} deep: NumPy's arrays have at most "
                 f"{_MOST_AXES} axes"
             )
-        for item in value:
-            _collect_types(item, weak, strong, at, level + 1)
+        kinds = set(map(type, value))  # at once: most lists are of numbers
+        weak |= kinds & _WEAK_KINDS
+        strong |= {_STRONG_KINDS[kind] for kind in kinds & _STRONG_KINDS.keys()}
+        if not kinds <= _WEAK_KINDS | _STRONG_KINDS.keys():
+            for item in value:
+                _collect_types(item, weak, strong, at, level + 1)
     elif isinstance(value, _PYTHON_VALUES) and not isinstance(value, np.generic):
         weak.add(next(kind for kind in _PYTHON_VALUES if isinstance(value, kind)))
+    elif type(value) is np.ndarray and value.dtype.type in _STRONG_KINDS:
+        strong.add(_STRONG_KINDS[value.dtype.type])
     else:
         strong.add(as_tensor(value, at=f"an item of {name_of(at)}").dtype)
