@@ -11,6 +11,7 @@ To add another way to run maps, add a class here, and a line to `workers_of`.
 """
 
 import os
+from importlib.util import find_spec
 from types import ModuleType
 
 from seqcore._arguments.shown import got
@@ -90,6 +91,10 @@ class Futures(Workers):
 
     def __init__(self, executor):
         super().__init__(executor, getattr(executor, "_max_workers", None))
+        package = type(executor).__module__.partition(".")[0]
+        # What they depend on, so that their own maps take any function.
+        if package in ("loky", "joblib") and find_spec("cloudpickle"):
+            self.pickler = "cloudpickle"
 
     def submit(self, done, function, *args):
         future = self.executor.submit(function, *args)

@@ -204,6 +204,12 @@ def test_results_that_are_too_many_for_memory_of_workers_are_copied(copies, monk
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 class TestLoky:
+    def test_a_body_that_is_nowhere_to_import(self, ways):
+        pool = ways.get("loky")["executor"]
+        assert sq.sequence_map(lambda a: a + 1, numbers(9), executor=pool, chunksize=2) == sq.sequence_map(
+            lambda a: a + 1, numbers(9)
+        )
+
     def test_a_worker_that_is_killed(self, ways):
         pool = ways.get("loky")["executor"]
         pids = []
