@@ -198,7 +198,7 @@ class TestLoopsWithoutKernels:
         ("trips", "going", "last", "n"),
         [
             (4, None, 100, 4),
-            (4, None, 1, 4),  # the text: without a condition, what the body says is ignored
+            (4, None, 1, 2),  # as in onnxruntime: in the text, what the body says is ignored
             (0, None, 100, 0),
             (4, True, 100, 4),
             (4, True, 1, 2),

@@ -54,6 +54,14 @@ class TestStarts:
         both = "q = Gather(x, i) e = Neg(q) t0 = SequenceInsert(s, q, zero) t = SequenceInsert(t0, e)"
         check(loop(both, start=start, x="float[N, M]"), feeds(), opset)
 
+    @pytest.mark.parametrize("trips", ['n, ""', "n, yes", '"", yes'])
+    def test_a_loop_that_its_body_ends(self, trips):
+        """Without a condition too, as onnxruntime has it: so onnxscript writes a `break`."""
+        step = "e = Gather(x, i) t = SequenceInsert(s, e) k = Gather(e, zero) c2 = Less(k, fifty)"
+        text = loop(step).replace("c2 = Identity(c)", "").replace("n, yes", trips)
+        numbers = np.arange(40, dtype=np.float32).reshape(10, 4) * 4
+        check(text, [feed | {"x": numbers} for feed in feeds(lengths=[0, 2, 7])])
+
     def test_elements_of_other_shapes_stay(self):
         text = loop(start="k = Slice(a, p, p) first = SequenceConstruct(k)")
         assert "whose elements may be of several shapes" in why(text)

@@ -199,9 +199,9 @@ def drop_unread_scans(loop: Node) -> None:
 def settle_conditions(model: Model) -> None:
     """Have the body of a loop over a range pass its condition on: no iteration computes it anew.
 
-    That a loop goes over a range is sure where the condition is a constant; and by the specification where
-    the loop was given a number of trips and no condition: what the body computes is then ignored (not by
-    onnxruntime).
+    That a loop goes over a range is sure where the condition is a constant. A loop that was given a number of
+    trips and no condition begins under one that holds: by the specification what its body computes is
+    ignored, but not by onnxruntime, and so onnxscript writes a `break`.
     """
     true = {name for name, tensor in model.constants.items() if _is_true(tensor)}
     for node in model.graph.all_nodes():
@@ -209,10 +209,11 @@ def settle_conditions(model: Model) -> None:
             true.update(node.outputs)
     for node in model.graph.all_nodes():
         if node.is_op("Loop"):
-            trips, condition = (*node.inputs, "", "")[:2]
             body = node.body
-            if body.outputs[0] in true or (trips and not condition) or _is_handed_on(body):
+            if body.outputs[0] in true or _is_handed_on(body):
                 body.outputs[0] = body.inputs[1]
+            elif node.input(0) and not node.input(1):
+                node.inputs[1:2] = [_add_true(model)]
             _settle_inner_conditions(model, body)
 
 
@@ -223,10 +224,16 @@ def _settle_inner_conditions(model: Model, body: Graph) -> None:
     """
     inner = [node for node in body.all_nodes() if node.is_op("Loop") and node.input(1) == body.inputs[1]]
     if inner:
-        name = fresh_name("seqcore/true", model.names())
-        model.constants[name] = to_tensor_proto(np.array(True), name)
+        name = _add_true(model)
         for node in inner:
             node.inputs[1] = name
+
+
+def _add_true(model: Model) -> str:
+    """Add a constant that holds to a model, and return its name."""
+    name = fresh_name("seqcore/true", model.names())
+    model.constants[name] = to_tensor_proto(np.array(True), name)
+    return name
 
 
 def _is_handed_on(body):

@@ -142,9 +142,8 @@ def _loop_of_ours() -> Any:
         op_domain = ""
 
         def _run(self, trips=None, going=None, *states, context=None, body=None, **rest):
-            conditional = going is not None  # else what the body says of going on is ignored
             trips = None if trips is None else np.asarray(trips).item()
-            going = not conditional or np.asarray(going).item()
+            going = going is None or np.asarray(going).item()  # as in onnxruntime: see `settle_conditions`
             iteration, condition, *names = self.body.input_names
             declared = next(one.g for one in self.onnx_node.attribute if one.name == "body")
             axes = (1,) * len(declared.input[0].type.tensor_type.shape.dim)  # the number has rank 0 or 1
@@ -155,8 +154,7 @@ def _loop_of_ours() -> Any:
                 goes_on, *outputs = self._run_body(values, **rest)
                 states, scans = outputs[: len(names)], outputs[len(names) :]
                 iterations.append(scans)
-                if conditional or trips is None:
-                    going = np.asarray(goes_on).item()
+                going = np.asarray(goes_on).item()
             if iterations:
                 return *states, *map(np.stack, zip(*iterations, strict=True))
             return *states, *map(_nothing, declared.output[1 + len(names) :])
