@@ -7,6 +7,6 @@
 
 `fields` has the types. For the export, `layouts` has the layouts of elements in an array, `items` the levels
 within them. For the import, `buffers` reads the buffers, `regular` makes arrays of them, and `chunks`
-elements. `text` converts strings in both directions, `protocol` has the functions that `TensorSequence`
-calls.
+elements. `protocol` has the functions that `TensorSequence` calls. `core.arrow` converts strings in both
+directions.
 """

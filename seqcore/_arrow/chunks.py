@@ -22,10 +22,9 @@ from seqcore._arrow.buffers import (
     spans_of,
 )
 from seqcore._arrow.regular import of_struct, one_by_one, referred, regular, regular_items
-from seqcore._arrow.text import TEXTS
-from seqcore.core.arrow import from_foreign_offsets, from_foreign_shapes, from_shapes, from_views
-from seqcore.core.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT
-from seqcore.core.maps import chained, split_equally
+from seqcore.core.arrow import from_foreign_offsets, from_foreign_shapes, from_shapes, from_values, from_views
+from seqcore.core.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT, TEXTS
+from seqcore.core.maps import chained
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
 
@@ -171,7 +170,7 @@ def _elements(chunk, start, stop):
         return _lists(chunk, start, stop)
     if field.format == STRUCT:
         return of_struct(elements, chunk, start, stop)
-    return split_equally(regular_items(chunk, start, stop), 0, 1, True)
+    return from_values(regular_items(chunk, start, stop))
 
 
 def _lists(chunk, start, stop):
@@ -185,7 +184,7 @@ def _lists(chunk, start, stop):
             return _rectangles(child, start, offsets)
         raise error.of(start + owner_of(offsets, error.at)) from None
     if not _is_foreign(values):  # else the offsets would keep the array that was decoded
-        return TensorSequence.from_offsets(values, offsets_of(chunk, start, stop) - low)
+        return from_values(values, offsets_of(chunk, start, stop) - low)
     return from_foreign_offsets(values, offsets, low, high)
 
 

@@ -2,8 +2,19 @@
 
 import numpy as np
 
-from seqcore._arrow.text import text_column, text_field
-from seqcore.core.fields import BOOL, BOOL8, FORMATS, LARGE_LIST, LIST, NUMBERS, Column, Field
+from seqcore.core.arrow import text_column
+from seqcore.core.fields import (
+    BOOL,
+    BOOL8,
+    FORMATS,
+    LARGE_LIST,
+    LARGE_TEXT,
+    LIST,
+    NUMBERS,
+    TEXT,
+    Column,
+    Field,
+)
 from seqcore.dtypes import STRING
 
 _MOST = np.iinfo(np.int32).max  # the largest 32-bit offset, and the largest fixed size
@@ -31,7 +42,8 @@ class Items:
             self.field: Field = field_like(asked if nested else None, kind, self.within.field)
             self.in_place = self.within.in_place and kind.startswith("+w")
         elif dtype == STRING:
-            self.field = text_field(asked)
+            is_text = asked is not None and asked.format in (TEXT, LARGE_TEXT)
+            self.field = asked if is_text else Field(LARGE_TEXT)
         elif dtype.kind == "b" and asked is not None and asked.extension == BOOL8:
             self.field = Field("c", asked.name, (), asked.metadata, asked.nullable)
         else:

@@ -18,8 +18,8 @@ from seqcore._arrow.buffers import (
     references_of,
     spans_of,
 )
-from seqcore._arrow.text import TEXTS, read_text
-from seqcore.core.fields import BOOL, BOOL8, FIXED_SHAPE, NUMBERS, STRUCT, TRUE_BOOLS
+from seqcore.core.arrow import read_text
+from seqcore.core.fields import BOOL, BOOL8, FIXED_SHAPE, NUMBERS, STRUCT, TEXTS, TRUE_BOOLS
 
 _FEW = 16  # ranges of values to read one by one, at most
 

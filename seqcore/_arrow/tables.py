@@ -11,7 +11,6 @@ from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.items import Items
 from seqcore._arrow.layouts import MOST_PARTS, Layout, check_levels, layout_of
 from seqcore._arrow.regular import fixed_shape_of
-from seqcore._arrow.text import TEXTS
 from seqcore.core.arrow import read_array, read_stream, schema_capsule, stream_capsule
 from seqcore.core.fields import (
     BOOL,
@@ -20,6 +19,7 @@ from seqcore.core.fields import (
     NUMBERS,
     RUN_ENDS,
     STRUCT,
+    TEXTS,
     Chunk,
     Column,
     Field,

@@ -9,13 +9,16 @@ Sections::
 
     arrow_export  capsules for others
     arrow_import  capsules of others
+    texts         strings to UTF-8, and back
     foreign       checked layouts to stores
     layout        stores to layouts
 """
 
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
+from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 from libc.errno cimport EINVAL, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
@@ -26,7 +29,7 @@ import numpy as np
 from seqcore.core.arrays cimport array_from, own_view
 from seqcore.core.padding cimport lengths_of, offsets_in_place, offsets_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
-from seqcore.core.split_join cimport joined_view, split_shaped, split_views
+from seqcore.core.split_join cimport joined_view, split_equal, split_offsets, split_shaped, split_views
 from seqcore.core.store cimport (
     EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, SEPARATE, SHAPED, VIEWS, WHOLE, Block, Piece, Share,
     Source, Span, Spans, Table, begin_blocks, begin_joint_blocks, begin_spans, check_read,
@@ -34,8 +37,8 @@ from seqcore.core.store cimport (
     owner_of, raise_damaged, read_block, resolve, same_shape, shaped_table, size_of, solid_row, store_of,
 )
 from seqcore._arguments.shown import shown
-from seqcore.core.fields import Chunk, Field
-from seqcore.dtypes import element_type
+from seqcore.core.fields import TEXT, TEXT_VIEW, Chunk, Column, Field
+from seqcore.dtypes import STRING, element_type
 
 cnp.import_array()
 
@@ -347,6 +350,8 @@ def stream_capsule(field, columns):
 cdef enum:
     DEEPEST = 200               # levels of types: NumPy's arrays have 64 axes
 
+LACKS_BUFFER = "the Arrow array is damaged: it lacks a buffer that its type requires"
+
 
 @cython.final
 @cython.no_gc
@@ -367,7 +372,7 @@ cdef class Arrived:
         if start < 0 or count < 0 or start > MAX_BYTES // dtype.itemsize - count:
             raise ValueError(f"the Arrow array is damaged: it has {count} items from {start} on")
         if address == 0:
-            raise ValueError("the Arrow array is damaged: it lacks a buffer that its type requires")
+            raise ValueError(LACKS_BUFFER)
         return array_from(<PyObject *>dtype, 1, shape, NULL, <char *>address + start * dtype.itemsize,
                           <PyObject *>self)
 
@@ -546,6 +551,151 @@ def read_stream(capsule):
     return stream
 
 
+# == texts ===============================================================================================
+#
+# Strings: UTF-8 in Arrow's buffers, and object arrays of `str`. Always a copy.
+#
+# ::
+#
+#     offsets   [0  2  5]  ──▶  a b c d e                      in one buffer
+#     view      [length | 12 bytes of a short string]
+#     view      [length | its first 4 | buffer | place]  ──▶   in one of several buffers
+#
+# Others may write to their buffers at any time. So offsets and views are copied before they are checked, and
+# each string before it is decoded, because CPython may read it twice: for its size, and for its letters.
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_COMPACT_ASCII(object text) noexcept
+    const char *PyUnicode_DATA(object text) noexcept
+    Py_ssize_t PyUnicode_GET_LENGTH(object text) noexcept
+    PyObject *PyUnicode_DecodeUTF8(const char *text, Py_ssize_t nbytes, const char *errors) except NULL
+
+cdef enum:
+    INLINE = 12                 # bytes of a string that is stored in its view, at most
+
+cdef struct View:
+    int32_t length
+    char[4] begin               # of the string; a short one goes on over the next two
+    int32_t buffer
+    int32_t place               # in that buffer
+
+
+def read_text(chunk, Py_ssize_t first, Py_ssize_t count):
+    """Return `count` strings of a chunk as an object array.
+
+    Raises
+    ------
+    ValueError
+        If an offset or a view leads out of the buffers, or a string is not UTF-8.
+    """
+    cdef cnp.ndarray strings = array_from(<PyObject *>STRING, 1, &count, NULL, NULL, NULL)
+    cdef PyObject **item = <PyObject **>cnp.PyArray_DATA(strings)      # each NULL
+    if not count:
+        return strings
+    try:
+        if chunk.field.format == TEXT_VIEW:
+            read_views(chunk, first, count, item)
+        else:
+            read_between_offsets(chunk, first, count, item)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the Arrow array has a string that is not UTF-8: {error}") from None
+    return strings
+
+
+cdef int read_between_offsets(chunk, Py_ssize_t first, Py_ssize_t count, PyObject **item) except -1:
+    dtype = np.int32 if chunk.field.format == TEXT else np.int64
+    cdef cnp.ndarray offsets = chunk.buffer(1, dtype, first, count + 1).astype(np.int64)
+    cdef int64_t *offset = <int64_t *>cnp.PyArray_DATA(offsets)
+    cdef cnp.ndarray data
+    cdef bytearray copy = bytearray()
+    cdef Py_ssize_t i
+    for i in range(count):
+        if not 0 <= offset[i] <= offset[i + 1]:
+            raise ValueError("the Arrow array is damaged: the offsets of its strings decrease")
+    data = chunk.buffer(2, np.uint8, offset[0], offset[count] - offset[0])
+    for i in range(count):
+        item[i] = decoded(<const char *>cnp.PyArray_DATA(data) + offset[i] - offset[0],
+                          offset[i + 1] - offset[i], copy)
+    return 0
+
+
+cdef int read_views(chunk, Py_ssize_t first, Py_ssize_t count, PyObject **item) except -1:
+    cdef tuple addresses = chunk.addresses
+    cdef Py_ssize_t nbuffers = max(len(addresses) - 3, 0), i
+    cdef cnp.ndarray views = chunk.buffer(1, "V16", first, count).copy()
+    # The last buffer has the lengths of the data buffers.
+    cdef cnp.ndarray sizes = chunk.buffer(len(addresses) - 1, np.int64, 0, nbuffers).copy()
+    cdef int64_t *size = <int64_t *>cnp.PyArray_DATA(sizes)
+    cdef View *view
+    cdef bytearray copy = bytearray()
+    cdef uintptr_t address
+    for i in range(count):
+        view = <View *>cnp.PyArray_DATA(views) + i
+        if 0 <= view.length <= INLINE:
+            item[i] = decoded(view.begin, view.length, copy)
+            continue
+        if view.length < 0 or view.place < 0 or not 0 <= view.buffer < nbuffers or (
+                <int64_t>view.place + view.length > size[view.buffer]):
+            raise ValueError(f"the Arrow array is damaged: string {i} is outside of its buffers")
+        address = addresses[2 + view.buffer]
+        if address == 0:
+            raise ValueError(LACKS_BUFFER)
+        item[i] = decoded(<const char *>address + view.place, view.length, copy)
+    return 0
+
+
+cdef PyObject *decoded(const char *text, Py_ssize_t nbytes, bytearray copy) except NULL:
+    """Return a new reference to a string, by way of a copy that grows as needed."""
+    if len(copy) < nbytes:
+        PyByteArray_Resize(copy, nbytes)
+    memcpy(PyByteArray_AS_STRING(copy), text, nbytes)
+    return PyUnicode_DecodeUTF8(PyByteArray_AS_STRING(copy), nbytes, NULL)
+
+
+def text_column(strings, field):
+    """Return the column of a 1-D array of strings.
+
+    Raises
+    ------
+    ValueError
+        If a string has surrogates.
+    OverflowError
+        If the strings are too long for the offsets of the field.
+    """
+    cdef list texts = strings.tolist()
+    cdef cnp.ndarray ends = np.zeros(len(texts) + 1, np.int64)
+    cdef int64_t *end = <int64_t *>cnp.PyArray_DATA(ends)
+    cdef bytearray data = bytearray()
+    cdef Py_ssize_t i
+    try:
+        for i in range(len(texts)):
+            end[i + 1] = append_text(data, end[i], texts[i])
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the string {shown(error.object)} has surrogates, which UTF-8 can't encode"
+        ) from None
+    if field.format == TEXT:
+        if end[len(texts)] > np.iinfo(np.int32).max:
+            raise OverflowError("the strings are too long for 32-bit offsets: request large_string")
+        ends = ends.astype(np.int32)
+    return Column(len(texts), (None, ends, np.frombuffer(data, np.uint8)))
+
+
+cdef Py_ssize_t append_text(bytearray data, Py_ssize_t at, text) except -1:
+    """Append a string as UTF-8, and return the end of the data."""
+    cdef const char *encoded
+    cdef Py_ssize_t nbytes
+    if PyUnicode_CheckExact(text) and PyUnicode_IS_COMPACT_ASCII(text):
+        encoded, nbytes = PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text)
+    else:
+        # Not PyUnicode_AsUTF8AndSize, whose result stays in the string.
+        text = PyUnicode_AsUTF8String(text)
+        encoded, nbytes = <const char *>text, len(<bytes>text)
+    PyByteArray_Resize(data, at + nbytes)
+    memcpy(PyByteArray_AS_STRING(data) + at, encoded, nbytes)
+    return at + nbytes
+
+
 # == foreign =============================================================================================
 #
 # Sequences over the numbers of files and of Arrow, which stay where they are and are checked when used.
@@ -610,6 +760,21 @@ def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_
     if len(numbers) == 1:
         return new_sequence(dtype, empty_store())
     return new_sequence(dtype, store_of(shaped_table(items, numbers, low, high, extents, order)))
+
+
+def from_values(cnp.ndarray values not None, offsets=None):
+    """Return a sequence of the rows of an array, or of views from each offset to the next. No copy.
+
+    Strings aren't copied either, so nobody else may have the array.
+
+    Raises
+    ------
+    ValueError
+        If an offset is less than the one before it, or outside the array.
+    """
+    values = own_view(values)
+    return new_sequence(element_type(values.dtype), split_equal(values, 0, 1, True) if offsets is None
+                        else split_offsets(values, offsets))
 
 
 def from_views(cnp.ndarray values not None, starts, lengths, int axis=0):

@@ -10,7 +10,7 @@ LIST, LARGE_LIST, LIST_VIEW, LARGE_LIST_VIEW = "+l", "+L", "+vl", "+vL"
 STRUCT = "+s"
 RUN_ENDS = "+r"
 BOOL = "b"
-TEXT, LARGE_TEXT, TEXT_VIEW = "u", "U", "vu"
+TEXTS = TEXT, LARGE_TEXT, TEXT_VIEW = "u", "U", "vu"
 
 # Arrow's format strings: https://arrow.apache.org/docs/format/CDataInterface.html
 FORMATS = {

@@ -1,5 +1,7 @@
 """What is in the capsules of Arrow's C data interface: memory and its encoding, by ctypes."""
 
+import sys
+
 import numpy as np
 import pytest
 from support.arrow.c_data import Array, ArrayStream, Schema, children, look, release, taken
@@ -39,6 +41,17 @@ def test_copies_are_aligned(layout):
 
 
 def test_a_lone_surrogate_is_an_error():
-    seq = TensorSequence([np.array(["\ud800"], object)])
-    with pytest.raises(ValueError, match=r"surrogate|UTF-8|utf-8"):
+    seq = TensorSequence([np.array(["a", "é", "\ud800", "b"], object)])
+    message = r"the string '\\ud800' has surrogates, which UTF-8 can't encode"
+    with pytest.raises(ValueError, match=message):
         seq.__arrow_c_array__()
+
+
+def test_exported_strings_keep_no_copy():
+    """CPython can keep the UTF-8 of a string in it."""
+    word = "".join(["é"] * 1000)
+    size = sys.getsizeof(word)
+    array = taken(TensorSequence([np.array([word], object)]))
+    assert sys.getsizeof(word) == size
+    for one in array:
+        release(one)

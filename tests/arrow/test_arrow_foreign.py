@@ -89,32 +89,53 @@ def test_offsets_on_every_level():
     assert node.settled()
 
 
+# Of 0, 1, 11, 12, 13 and more bytes: shorter ones than 13 are stored in their view.
+WORDS = [
+    "",
+    "a",
+    "ééééé.",
+    "éééééé",
+    "éééééé.",
+    "語語語語",
+    "語語語語.",
+    "\U0001f600" * 3,
+    "\U0001f600" * 4,
+    "é語a",
+]
+WORDS += ["a\0b", "\0" * 13, "eleven byte", "twelve bytes", "thirteen byte", "", "x" * 300, "語" * 100, "xyz"]
+
+
 @pytest.mark.parametrize("code", ["u", "U"])
 def test_strings_are_copied(code):
-    words = ["", "aé", "\U0001f600", "a\0b", "xyz"]
-    text = np.frombuffer("".join(words).encode(), "u1").copy()
-    ends = offsets(0, *np.cumsum([len(one.encode()) for one in words]), dtype="i4" if code == "u" else "i8")
-    node = lists(offsets(0, 1, 3, 3), Node(code, 4, [None, ends, text], offset=1))
+    text = np.frombuffer("".join(WORDS).encode(), "u1").copy()
+    ends = offsets(0, *np.cumsum([len(one.encode()) for one in WORDS]), dtype="i4" if code == "u" else "i8")
+    n = len(WORDS)
+    node = lists(offsets(0, 1, 3, n - 2), Node(code, n - 1, [None, ends, text], offset=1))
     seq = from_arrow(node)
-    assert_holds(seq, [np.array(one, object) for one in (words[1:2], words[2:4], [])])
+    assert_holds(seq, [np.array(one, object) for one in (WORDS[1:2], WORDS[2:4], WORDS[4:-1])])
     assert node.settled()  # with the sequence still there
-    assert seq[1].tolist() == words[2:4]
+    assert seq[1].tolist() == WORDS[2:4]
+    assert from_arrow(seq) == seq
 
 
 def test_string_views():
-    long = "longer than twelve bytes"
-    text = np.frombuffer(f"..{long}".encode(), "u1").copy()
-    views = np.zeros((3, 16), "u1")
-    for row, word in zip(views, ["", "short", "twelve bytes"], strict=True):
+    """Each long string in a buffer of its own, and the first buffers not in use."""
+    views, texts = np.zeros((len(WORDS), 16), "u1"), [None, np.zeros(0, "u1")]
+    for row, word in zip(views, map(str.encode, WORDS), strict=True):
         row[:4] = np.frombuffer(np.int32(len(word)).tobytes(), "u1")
-        row[4 : 4 + len(word)] = np.frombuffer(word.encode(), "u1")
-    last = np.array([len(long), int.from_bytes(long[:4].encode(), "little"), 0, 2], "<i4")
-    views = np.concatenate([views.ravel(), last.view("u1")])
-    node = Node("vu", 4, [None, views, text, np.array([text.size], "i8")])
-    seq = from_arrow(node)
-    assert_holds(seq, [np.array(one, object) for one in ("", "short", "twelve bytes", long)])
-    del seq
-    assert node.settled()
+        if len(word) <= 12:
+            row[4 : 4 + len(word)] = np.frombuffer(word, "u1")
+        else:
+            row[4:] = np.frombuffer(word[:4] + np.array([len(texts), 2], "<i4").tobytes(), "u1")
+            texts.append(np.frombuffer(b".." + word, "u1").copy())
+    sizes = np.array([0 if text is None else text.size for text in texts])
+    for start in range(len(WORDS)):
+        buffers = [None if one is None else one.copy() for one in (None, views.ravel(), *texts, sizes)]
+        node = Node("vu", len(WORDS) - start, buffers, offset=start)
+        seq = from_arrow(node)
+        assert_holds(seq, [np.array(one, object) for one in WORDS[start:]])
+        del seq
+        assert node.settled()
 
 
 def test_a_column_of_a_batch():

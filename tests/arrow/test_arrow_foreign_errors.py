@@ -5,6 +5,7 @@ import ctypes
 import gc
 import itertools
 import json
+import re
 import signal
 
 import numpy as np
@@ -370,9 +371,43 @@ def test_string_offsets_that_fall(ends):
     refused(Node("u", 2, [None, np.array(ends, "i4"), np.zeros(4, "u1")]), ValueError)
 
 
-def test_strings_that_are_not_utf8():
-    node = Node("u", 1, [None, np.array([0, 2], "i4"), np.array([0xFF, 0xFE], "u1")])
-    refused(node, ValueError)
+@pytest.mark.parametrize("code", ["u", "U"])
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("end", [-1, 11, 2**31 - 1, -(2**31)])
+def test_string_offsets_that_fall_at_each_place(code, place, end):
+    ends = np.array([2, 4, 6, 8, 10], "i4" if code == "u" else "i8")
+    if place == 4:
+        end = min(end, 7)  # nothing says how long the data are
+    ends[place] = end
+    node = Node(code, 4, [None, ends, np.zeros(16, "u1")])
+    refused(node, ValueError, "the offsets of its strings decrease")
+
+
+def viewed(*rows, texts=(b"x" * 22,), size=22):
+    """Views of strings: each the 16 bytes, or a length, a prefix, a buffer and a place in it."""
+    views = b"".join(row if isinstance(row, bytes) else np.array(row, "<i4").tobytes() for row in rows)
+    texts = [None if text is None else np.frombuffer(text, "u1").copy() for text in texts]
+    sizes = np.full(len(texts), size)
+    return Node("vu", len(views) // 16, [None, np.frombuffer(views, "u1").copy(), *texts, sizes])
+
+
+@pytest.mark.parametrize(
+    "bad", [b"\xff\xfe", b"\xed\xa0\x80", b"\xc3", b"a" * 13 + b"\xc3", b"\xf4\x90\x80\x80" * 4]
+)
+@pytest.mark.parametrize("place", range(3))
+def test_strings_that_are_not_utf8(bad, place):
+    """The strings before it are let go. Its error counts from its own beginning."""
+    words = [b"first", "語".encode(), b"last"]
+    words[place] = bad
+    with pytest.raises(UnicodeDecodeError) as caught:
+        bad.decode()
+    message = re.escape(f"the Arrow array has a string that is not UTF-8: {caught.value}")
+    ends, text = np.cumsum([0, *map(len, words)]), np.frombuffer(b"".join(words) + b"\xa9", "u1").copy()
+    refused(Node("U", 3, [None, ends, text]), ValueError, message)
+    rows = [(np.int32(len(word)).tobytes() + word).ljust(16, b"\xa9") for word in words]
+    if len(bad) > 12:
+        rows[place] = (len(bad), 0, 0, 2)
+    refused(viewed(*rows, texts=[b".." + bad + b"\xa9"]), ValueError, message)
 
 
 def listed(values, name, ends=(0, 2, 4)):
@@ -410,10 +445,37 @@ def test_run_ends_of_other_types(ends):
 @pytest.mark.parametrize(
     "view", [(20, 0, 0, 3), (20, 0, 0, -1), (20, 0, 1, 0), (20, 0, -1, 0), (-1, 0, 0, 0)]
 )
-def test_views_of_strings_out_of_their_buffers(view):
-    text = np.frombuffer(b"x" * 22, "u1").copy()
-    node = Node("vu", 1, [None, np.array(view, "<i4").view("u1"), text, np.array([22], "i8")])
-    refused(node, ValueError, "string 0 is outside of its buffers")
+@pytest.mark.parametrize("place", range(3))
+def test_views_of_strings_out_of_their_buffers(view, place):
+    rows = [(20, 0, 0, 2), (12, 0x61616161, 0x61616161, 0x61616161), (13, 0, 0, 9)]
+    from_arrow(viewed(*rows))
+    rows[place] = view
+    refused(viewed(*rows), ValueError, f"string {place} is outside of its buffers")
+
+
+@pytest.mark.parametrize("size", [-(2**63), -1, 0, 21])
+def test_views_of_strings_in_a_buffer_of_another_size(size):
+    refused(viewed((20, 0, 0, 2), size=size), ValueError, "string 0 is outside of its buffers")
+
+
+def test_views_of_strings_from_too_far_on():
+    node = viewed((1, 0, 0, 0))
+    node.array.offset = 2**60
+    refused(node, ValueError, "it has 1 items from")
+
+
+@pytest.mark.parametrize("extreme", [2**31 - 1, -(2**31), 2**31 - 20])
+@pytest.mark.parametrize("which", [0, 2, 3])
+def test_extreme_views_of_strings(extreme, which):
+    view = [20, 0, 0, 0]
+    view[which] = extreme
+    refused(viewed(view), ValueError, "string 0 is outside of its buffers")
+
+
+def test_views_of_strings_without_their_buffer():
+    refused(viewed((20, 0, 0, 0), texts=[None]), ValueError, "lacks a buffer that its type requires")
+    assert len(from_arrow(viewed((12, 0, 0, 0), texts=[None]))) == 1
+    refused(viewed((20, 0, 0, 0), texts=[]), ValueError, "string 0 is outside of its buffers")
 
 
 def test_lists_of_lists_whose_offsets_decrease():
