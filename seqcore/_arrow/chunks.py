@@ -170,7 +170,12 @@ def _elements(chunk, start, stop):
         return _lists(chunk, start, stop)
     if field.format == STRUCT:
         return of_struct(elements, chunk, start, stop)
-    return from_values(regular_items(chunk, start, stop))
+    try:
+        return from_values(regular_items(chunk, start, stop))
+    except Irregular:
+        if not (_has_ends(field) and _has_ends(chunk.children[0].field)):
+            raise
+        return _rectangles(chunk.children[0], start, _ends_of(chunk, start, stop))
 
 
 def _lists(chunk, start, stop):
@@ -179,36 +184,57 @@ def _lists(chunk, start, stop):
     try:
         values = regular(child, low, high)
     except Misfit as error:
-        offsets = offsets_of(chunk, start, stop)
-        if isinstance(error, Irregular) and child.field.format in (LIST, LARGE_LIST):
-            return _rectangles(child, start, offsets)
-        raise error.of(start + owner_of(offsets, error.at)) from None
+        ends = _ends_of(chunk, start, stop)
+        if isinstance(error, Irregular) and _has_ends(child.field):
+            return _rectangles(child, start, ends)
+        raise error.of(start + owner_of(ends, error.at)) from None
     if not _is_foreign(values):  # else the offsets would keep the array that was decoded
         return from_values(values, offsets_of(chunk, start, stop) - low)
     return from_foreign_offsets(values, offsets, low, high)
 
 
-def _rectangles(lists, start, offsets):
-    """Return elements from lists of lists whose inner lists have one length within each element."""
-    low, high = int(offsets[0]), int(offsets[-1])
-    inner = offsets_of(lists, low, high)
-    heights, widths = np.diff(offsets.astype(np.int64)), np.diff(inner.astype(np.int64))
-    firsts = np.zeros(len(heights), np.int64)
-    firsts[heights > 0] = widths[(offsets[:-1] - low)[heights > 0]]
-    ragged = np.flatnonzero(widths != np.repeat(firsts, heights))
-    if ragged.size:
-        at = owner_of(offsets, low + int(ragged[0]))
-        what = f"is ragged: it has lists of length {firsts[at]} and of {widths[ragged[0]]}"
-        raise Irregular(start + at, what)
-    try:
-        items = regular(lists.children[0], int(inner[0]), int(inner[-1]))
-    except Misfit as error:
-        raise error.of(start + owner_of(offsets, low + owner_of(inner, error.at))) from None
+def _rectangles(lists, start, ends):
+    """Return elements from lists of lists whose inner lists have one length within each element.
+
+    `ends` says where each element begins and ends among the outer lists.
+    """
+    extents = [np.diff(ends)]
+    while True:
+        low = int(ends[0])
+        inner = _ends_of(lists, low, int(ends[-1]))
+        counts, widths = np.diff(ends), np.diff(inner)
+        firsts = np.zeros(len(counts), np.int64)
+        firsts[counts > 0] = widths[(ends[:-1] - low)[counts > 0]]
+        ragged = np.flatnonzero(widths != np.repeat(firsts, counts))
+        if ragged.size:
+            at = owner_of(ends, low + int(ragged[0]))
+            what = f"is ragged: it has lists of length {firsts[at]} and of {widths[ragged[0]]}"
+            raise Irregular(start + at, what)
+        extents.append(firsts)
+        ends, lists = inner[ends - low], lists.children[0]
+        try:
+            items = regular(lists, int(ends[0]), int(ends[-1]))
+            break
+        except Misfit as error:
+            if not (isinstance(error, Irregular) and _has_ends(lists.field)):
+                raise error.of(start + owner_of(ends, error.at)) from None
     inner_shape = items.shape[1:]
-    ends = inner[offsets - low].astype(np.int64) - int(inner[0])
     size = int(np.prod(inner_shape, dtype=np.int64))
-    shapes = np.column_stack([heights, firsts, *(np.full(len(heights), extent) for extent in inner_shape)])
-    return from_shapes(np.ascontiguousarray(items).reshape(-1), ends * size, shapes)
+    shapes = np.column_stack([*extents, *(np.full(len(ends) - 1, extent) for extent in inner_shape)])
+    return from_shapes(np.ascontiguousarray(items).reshape(-1), (ends - ends[0]) * size, shapes)
+
+
+def _has_ends(field):
+    """Return whether an array has lists that follow each other, without a shape of their own."""
+    is_fixed = field.fixed_length is not None and field.extension != FIXED_SHAPE
+    return not field.is_encoded and (field.format in (LIST, LARGE_LIST) or is_fixed)
+
+
+def _ends_of(lists, start, stop):
+    """Return where lists begin and end among the items of their child, as int64."""
+    if lists.field.format in OFFSETS:
+        return offsets_of(lists, start, stop).astype(np.int64)
+    return np.arange(lists.offset + start, lists.offset + stop + 1) * lists.field.fixed_length
 
 
 def _list_views(chunk, start, stop):

@@ -394,6 +394,22 @@ def test_elements_of_several_axes():
             from_arrow(array)
 
 
+@given(st.data(), st.integers(1, 3))
+def test_elements_that_differ_along_any_axis(data, nlists):
+    """Each is regular; the type says how long lists are at some levels."""
+    fixed = [data.draw(st.none() | st.integers(0, 3)) for _ in range(nlists)]
+    lengths = st.tuples(*(st.integers(0, 3) if n is None else st.just(n) for n in [None, *fixed]))
+    tensors = [np.arange(np.prod(shape)).reshape(shape) for shape in data.draw(st.lists(lengths, min_size=1))]
+    kind = pa.int64()
+    for n in reversed([data.draw(st.sampled_from([None, len(tensors[0])])), *fixed]):
+        kind = data.draw(st.sampled_from([pa.list_, pa.large_list]))(kind) if n is None else pa.list_(kind, n)
+    if kind.num_fields and is_fixed(kind):
+        tensors = [one for one in tensors if len(one) == len(tensors[0])]
+    array = pa.array([one.tolist() for one in tensors], kind)
+    first = data.draw(st.integers(0, len(array)))
+    assert from_arrow(array[first:]).tolist() == array[first:].to_pylist()
+
+
 @given(arrow_arrays(nulls=True))
 @settings(max_examples=examples(600))
 def test_nulls_are_found_where_they_are(drawn):
