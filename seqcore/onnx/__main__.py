@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import shutil
 import stat
 import sys
@@ -183,7 +184,7 @@ def _explain(given):
         print("how to run it")
         print("    seqcore.onnx.InferenceSession takes this model as it is, as shown above")
         option = " --ragged-io" if given.ragged_io or _has_lists_outside(message) else ""
-        name = given.model if os.path.isfile(given.model) else "MODEL"
+        name = shlex.quote(given.model) if os.path.isfile(given.model) else "MODEL"
         print(f"    for other runtimes: python -m seqcore.onnx lower {name} -o OUT{option}")
 
 

@@ -315,8 +315,8 @@ class InferenceSession:
         if self._engines is None:
             self._whole.set_providers(providers, provider_options)
             return
+        self._sessions.probe().set_providers(providers, provider_options)  # which raises for unknown ones
         sessions = Sessions(self._sessions.sess_options, providers, provider_options, self._options)
-        sessions.probe()  # which raises for providers that aren't there
         engines = Engines(self._engines.prepared, sessions, self._max_workers)
         if self._compiles_now:
             engines.compile_all()

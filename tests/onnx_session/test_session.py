@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from support.models.sessions import (
     APPEND,
     APPEND_FEED,
@@ -100,7 +101,7 @@ class TestSignatures:
         stop = onnxruntime.RunOptions()
         stop.terminate = True
         for _ in range(4):
-            with pytest.raises(Exception, match="terminate"):
+            with pytest.raises(Fail, match="terminate"):
                 used.run(None, feed, stop)
             used.run(None, feed)
 

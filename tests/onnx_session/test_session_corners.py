@@ -111,6 +111,7 @@ def test_sequences_of_maps_pass_through():
     kind = given.graph.output[0].type.sequence_type.elem_type.map_type
     kind.key_type, kind.value_type.tensor_type.elem_type = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
     session = InferenceSession(given)
+    assert session.get_outputs()[0].type == "seq(map(int64,tensor(float)))"
     for _ in range(AGAIN):
         maps, rest = session.run(None, {"x": np.float32([[1, 2], [3, 4]]), "s": [f32(1), f32(2)]})
         assert maps == [{1: 1.0, 2: 2.0}, {1: 3.0, 2: 4.0}]

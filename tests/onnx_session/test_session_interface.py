@@ -278,6 +278,11 @@ class TestProviders:
             used.set_providers(["CPUExecutionProvider"], [{}, {}])
         assert_values(used.run(["y"], {"x": X, "i": i64(1)}), [X[1]])
 
+    def test_that_are_not_there(self):
+        for used in (plain(), picks()):
+            with pytest.warns(match="Foo"), pytest.raises(RuntimeError, match="Provider Type: Foo"):
+                used.set_providers(["Foo"])
+
     def test_fallback(self):
         for used in (plain(), picks()):
             used.disable_fallback()

@@ -12,6 +12,7 @@ from seqcore.dtypes import STRING
 from seqcore.onnx._engines.planner import Planner
 from seqcore.onnx._engines.schedule import Entry, Step
 from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._runtimes.errors import RunStopped
 from seqcore.onnx._thresholds import ITERATIONS_UNSEEN
 from seqcore.operators import concat_from_sequence
 
@@ -175,6 +176,6 @@ class LoopStep:
 
 
 def stop_if_told(options):
-    """Raise RuntimeError where a run's options say that it should stop."""
+    """Raise RunStopped where a run's options say that it should stop."""
     if options is not None and options.terminate:
-        raise RuntimeError("the run was told to stop: its RunOptions have terminate set")
+        raise RunStopped("the run was told to stop: its RunOptions have terminate set")

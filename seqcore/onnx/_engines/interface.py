@@ -58,7 +58,7 @@ class Interface:
             kind, type_ = declared.get(name, TypeProto()), prepared.type(name)
             if kind.WhichOneof("value") is None:
                 kind = to_type_proto(type_, with_shape=True)
-            elif _is_of_tensors(name, prepared):
+            elif type_.number and _is_of_tensors(name, prepared):
                 kind = to_type_proto(type_._replace(shape=declared_shape(type_, kind)), with_shape=True)
             self.outputs.append(NodeArg(name, kind))
 

@@ -44,6 +44,10 @@ class RunOverflowError(OverflowError, InvalidArgument, Fail, RuntimeException):
     """A number doesn't fit its type."""
 
 
+class RunStopped(RuntimeError, Fail, RuntimeException):
+    """A run was told to stop."""
+
+
 class RunMemoryError(MemoryError, Fail, RuntimeException):
     """There is not enough memory."""
 
