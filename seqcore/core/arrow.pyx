@@ -27,14 +27,14 @@ cimport cython
 import numpy as np
 
 from seqcore.core.arrays cimport array_from, own_view
-from seqcore.core.padding cimport lengths_of, offsets_in_place, offsets_of
+from seqcore.core.padding cimport first_other_shape_of, lengths_of, offsets_in_place, offsets_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split_join cimport joined_view, split_equal, split_offsets, split_shaped, split_views
 from seqcore.core.store cimport (
     EVEN, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, SEPARATE, SHAPED, VIEWS, WHOLE, Block, Piece, Share,
     Source, Span, Spans, Table, begin_blocks, begin_joint_blocks, begin_spans, check_read,
-    element_of, empty_store, ends_of, extent, extent_in, first_span, kept_memory, next_span, offsets_table,
-    owner_of, raise_damaged, read_block, resolve, same_shape, shaped_table, size_of, solid_row, store_of,
+    empty_store, ends_of, extent, extent_in, first_span, kept_memory, next_span, offsets_table, owner_of,
+    raise_damaged, read_block, resolve, shaped_table, size_of, solid_row, store_of,
 )
 from seqcore._arguments.shown import shown
 from seqcore.core.fields import TEXT, TEXT_VIEW, Chunk, Column, Field
@@ -970,31 +970,7 @@ def first_other_shape(TensorSequence a not None, TensorSequence b not None):
     """Return the first position at which elements of two sequences differ in shape, or their length."""
     cdef Share ours = a.whole()
     cdef Share theirs = b.whole()
-    cdef Block left, right
-    cdef Piece one, other
-    cdef Py_ssize_t n = min(size_of(ours.store), size_of(theirs.store)), i = 0, k = 0, at = 0
-    begin_blocks(&left, ours.store, 0, n)
-    begin_blocks(&right, theirs.store, 0, n)
-    with nogil:
-        while at < n:
-            if i == left.n:
-                i = 0
-                if not read_block(&left):
-                    break
-            if k == right.n:
-                k = 0
-                if not read_block(&right):
-                    break
-            element_of(&left, i, &one)
-            element_of(&right, k, &other)
-            if not same_shape(&one, &other):
-                break
-            i += 1
-            k += 1
-            at += 1
-    check_read(&left)
-    check_read(&right)
-    return at
+    return first_other_shape_of(ours.store, theirs.store)
 
 
 def first_misfit(TensorSequence sequence not None, Py_ssize_t least, Py_ssize_t most, tuple behind not None):

@@ -18,6 +18,7 @@ cdef object position_ids_of(Store *store, object dtype, object start=*)
 cdef object offsets_in_place(Store *store, object dtype, bint from_zero)
 cdef int write_lengths(Store *store, Py_ssize_t start, Py_ssize_t stop, int64_t *into,
                        bint keep_gil=*) except -1
+cdef Py_ssize_t first_other_shape_of(Store *ours, Store *theirs) except -1
 
 # -- like ------------------------------------------------------------------------------------------------
 # Sequences of new memory whose elements are as long as another's.

@@ -28,10 +28,10 @@ from seqcore.core.split_join cimport (
 from seqcore.core.store cimport (
     DAMAGED, EVEN, IN_MEMORY, MAX_BYTES, MAX_NDIM, NOT_SOLID, OFFSETS, OK, RANK_DIFFERS, WITHOUT_GIL,
     Block, Piece, Run, Share, Source, Span, Status, Store, Table, TableOwner, add_run, begin_blocks,
-    begin_joint_blocks, check_read, count, element_of, empty_store, even_table, even_table_like, extent,
-    extent_in, finished, first_span, fits_behind, has_runs, new_runs, number_at, offsets_table,
+    begin_joint_blocks, check_read, count, element_of, empty_store, ends_of, even_table, even_table_like,
+    extent, extent_in, finished, first_span, fits_behind, has_runs, new_runs, number_at, offsets_table,
     offsets_table_like, owned_offsets, owner_of, raise_damaged, raise_for, read_block, read_one, runs_of,
-    sealed, shape_of, shaped_table, share_of, size_of, slice_of_store, store_of, strides_of,
+    same_shape, sealed, shape_of, shaped_table, share_of, size_of, slice_of_store, store_of, strides_of,
 )
 from seqcore._arguments.integers import as_integer, boolean, integers, within_64_bits
 from seqcore._arguments.padding import (
@@ -43,6 +43,10 @@ from seqcore.dtypes import element_type, name_in_pytorch, numpy_type, type_name
 cnp.import_array()
 
 cdef cnp.dtype INT64 = np.dtype(np.int64)
+
+ctypedef fused index:
+    int32_t
+    int64_t
 
 
 # == values ==============================================================================================
@@ -294,6 +298,78 @@ cdef object fitted(cnp.ndarray numbers, object dtype, str what, object largest):
     return numbers.astype(dtype)
 
 
+# -- shapes of two stores ------------------------------------------------------------------------------
+
+cdef Py_ssize_t first_other_shape_of(Store *ours, Store *theirs) except -1:
+    """Return the first position at which elements of two stores differ in shape, or the smaller size."""
+    cdef Block left, right
+    cdef Piece one, other
+    cdef Py_ssize_t n = min(size_of(ours), size_of(theirs)), i = 0, k = 0, at = 0
+    if n == 0 or spans_agree(ours, theirs, n):
+        return n
+    begin_blocks(&left, ours, 0, n)
+    begin_blocks(&right, theirs, 0, n)
+    with nogil:
+        while at < n:
+            if i == left.n:
+                i = 0
+                if not read_block(&left):
+                    break
+            if k == right.n:
+                k = 0
+                if not read_block(&right):
+                    break
+            element_of(&left, i, &one)
+            element_of(&right, k, &other)
+            if not same_shape(&one, &other):
+                break
+            i += 1
+            k += 1
+            at += 1
+    check_read(&left)
+    check_read(&right)
+    return at
+
+
+cdef bint spans_agree(Store *ours, Store *theirs, Py_ssize_t n) noexcept nogil:
+    """Return whether n elements of two tables have equal shapes; if False, each must be compared.
+
+    Nothing that is read here becomes an address: offsets of files and of Arrow may change at any time.
+    """
+    cdef Span a, b
+    cdef Piece first, last, other_first, other_last
+    cdef const Table *table
+    cdef const Table *other
+    first_span(ours, 0, n, &a)
+    first_span(theirs, 0, n, &b)
+    if a.n != n or b.n != n:
+        return False
+    if a.source.kind != b.source.kind or a.source.kind not in (EVEN, OFFSETS) or (
+            a.source.axis != b.source.axis):
+        return False
+    if not ends_of(&a, &first, &last, NULL) or not ends_of(&b, &other_first, &other_last, NULL) or (
+            not same_shape(&first, &other_first) or not same_shape(&last, &other_last)):
+        return False
+    table, other = <const Table *>a.source, <const Table *>b.source
+    if a.source.kind == EVEN:               # all but a table's last one, which is at one of the ends
+        return a.source.length == b.source.length
+    if a.step != 1 or b.step != 1 or table.width != other.width:
+        return False
+    if table.width == 8:
+        return lengths_agree(<int64_t *>table.starts + a.first, <int64_t *>other.starts + b.first, n)
+    return lengths_agree(<int32_t *>table.starts + a.first, <int32_t *>other.starts + b.first, n)
+
+
+cdef bint lengths_agree(const index *offsets, const index *others, Py_ssize_t n) noexcept nogil:
+    """Return whether n + 1 offsets differ from others by the same number, so that all lengths are equal."""
+    cdef size_t shift = <size_t>others[0] - <size_t>offsets[0], differ = 0      # which wrap around
+    cdef Py_ssize_t i
+    if offsets != others:
+        for i in range(1, n + 1):
+            differ |= (<size_t>others[i] - <size_t>offsets[i]) ^ shift
+    return differ == 0
+
+
 # -- numbers for each row of the values ----------------------------------------------------------------
 
 cdef object segment_ids_of(Store *store, object dtype):
@@ -358,11 +434,6 @@ cdef object ids_of(Store *store, cnp.dtype dtype, int step, cnp.ndarray firsts):
         with nogil:
             fill_ids(<int64_t *>cnp.PyArray_DATA(ids), each, first, n, step)
     return (<object>ids).astype(dtype, copy=False)
-
-
-ctypedef fused index:
-    int32_t
-    int64_t
 
 
 cdef void fill_ids(index *ids, const int64_t *lengths, const int64_t *firsts, Py_ssize_t n,
