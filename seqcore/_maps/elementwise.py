@@ -6,14 +6,25 @@ Broadcast inputs are passed along if they broadcast along the last axes of the e
 
     elements (3, 8), (5, 8)   input ()       values as (64,)
     elements (3, 8), (5, 8)   input (8,)     values as (8, 8), which keeps the axis that is broadcast along
-    elements (8,), (5, 8)     input (8,)     an element lacks an axis in front: one by one
+    elements (8,), (5, 8)     input (8,)     values as (6, 8)
+    elements (8,), (5, 8)     input (1, 8)   the first result has one more axis than its element: one by one
+
+For a ufunc, one sequence may broadcast to another in the same way, if its elements have one shape. They are
+repeated for the rows of the other's elements::
+
+    elements (3, 8), (5, 8)   and (), ()           values as (64,), the others repeated 24 and 40 times
+    elements (3, 8), (5, 8)   and (8,), (8,)       values as (8, 8), the others (2, 8) repeated 3 and 5 times
+    elements (3, 8), (5, 8)   and (1, 8), (1, 8)   the same
+    elements (3, 8), (5, 8)   and (3, 1), (5, 1)   the others have two shapes: one by one
 """
+
+import math
 
 import numpy as np
 
 from seqcore._arguments.tensors import as_tensor
 from seqcore._maps.work import BlockWork, part_of, suitable_nbytes, typical_nbytes
-from seqcore.core.arrow import first_misfit, first_other_shape
+from seqcore.core.arrow import first_misfit, first_other_shape, shapes_of
 from seqcore.core.maps import cut_as, items_of
 from seqcore.core.sequence import TensorSequence
 
@@ -47,14 +58,15 @@ class ElementwiseWork(BlockWork):
     def run_block(self, plan, start, stop):
         block = part_of(self.inputs, start, stop)
         try:
-            arguments = plan.arguments(block)
-            if arguments is None:
+            found = plan.arguments(block)
+            if found is None:
                 return None
+            arguments, like, items = found
             try:
                 results = plan.run(arguments)
             except Exception:  # the body may raise anything
                 return None
-            sequences = plan.split(results, arguments, block)
+            sequences = _split(results, like, items)
         except (MemoryError, ValueError):  # single elements need less memory, and name one that is damaged
             return None
         return None if sequences is None else (len(results) == 1, sequences)
@@ -63,13 +75,11 @@ class ElementwiseWork(BlockWork):
 class BlockPlan:
     """The way in which a body runs on blocks of a map's inputs: the part that is the same for all blocks."""
 
-    def __init__(self, run, shapes, extents):
+    def __init__(self, run, shapes, extents, repeats=False):
         self.run = run
+        self._shapes = shapes  # of the inputs that are broadcast to all elements
         self._extents = extents  # the shape that the elements of each input must have, or None
-        self._rank = max(map(len, shapes), default=0)  # else the result would have a higher rank
-        self._trailing = _trailing(shapes)
-        if self._trailing:
-            self._rank = max(self._rank, len(self._trailing) + 1)
+        self._repeats = repeats  # whether elements of one sequence may be repeated for the rows of another's
 
     @classmethod
     def of(cls, body, inputs, elements):
@@ -84,53 +94,94 @@ class BlockPlan:
         return cls(form.run, shapes, form.extents)
 
     def arguments(self, block):
-        """Return the arguments for a block of inputs, or None if elements don't fit together."""
+        """Return the arguments for a block of inputs; None if elements don't fit together.
+
+        With them the sequence that has the shapes of the results, and how many items it has.
+        """
         sequences = [one for one in block if isinstance(one, TensorSequence)]
-        first, n = sequences[0], len(sequences[0])
+        like, n = sequences[0], len(sequences[0])
         for one, extents in zip(block, self._extents, strict=True):
             if extents is None or not isinstance(one, TensorSequence):
                 continue
             if first_misfit(one, len(extents), len(extents), extents) < n:
                 return None
-        if any(first_other_shape(first, other) < n for other in sequences[1:]):
-            return None
-        trailing = self._trailing
-        if trailing:
-            # An axis that only 1s broadcast along may have any extent, but one for all elements.
-            own = first[0].shape[-len(trailing) :]
-            if len(own) < len(trailing):
+        others = _of_other_shapes(like, sequences)
+        if others:
+            if not self._repeats:
                 return None
-            pairs = zip(trailing, own, strict=True)
-            trailing = tuple(mine if extent < 0 else extent for extent, mine in pairs)
-            if 0 in trailing:
+            like = max(sequences, key=lambda one: (one[0].ndim, one.nbytes // one.dtype.itemsize))
+            others = _of_other_shapes(like, sequences)
+            rank = like[0].ndim
+            fit = all(first_misfit(one, one[0].ndim, one[0].ndim, one[0].shape) == n for one in others)
+            if not fit or first_misfit(like, rank, rank, ()) < n:
                 return None
-        if self._rank and first_misfit(first, self._rank, 64, trailing) < n:
+        trailing = _trailing_of(like, [*self._shapes, *(one[0].shape for one in others)])
+        if trailing is None:
             return None
-        return [
-            items_of(one).reshape(-1, *trailing) if isinstance(one, TensorSequence) else one for one in block
-        ]
+        rows = _rows_of(like, len(trailing)) if others else None
+        arguments = []
+        for one in block:
+            if not isinstance(one, TensorSequence):
+                arguments.append(one)
+            elif any(one is other for other in others):
+                arguments.append(_repeated(one, len(trailing), rows))
+            else:
+                arguments.append(items_of(one).reshape(-1, *trailing))
+        items = next(argument.size for one, argument in zip(block, arguments, strict=True) if one is like)
+        return arguments, like, items
 
-    def split(self, results, arguments, block):
-        """Return the results as sequences shaped like the block's elements; None if one has another size."""
-        like, items = next(
-            (one, argument.size)
-            for one, argument in zip(block, arguments, strict=True)
-            if isinstance(one, TensorSequence)
-        )
-        sequences = []
-        for result in results:
-            try:
-                array = as_tensor(result).reshape(-1)  # not the body's own array object
-            except (TypeError, ValueError):
-                return None  # its dtype is not supported
-            if array.size != items:
-                return None
-            sequences.append(cut_as(array, like))
-        return tuple(sequences)
+
+def _of_other_shapes(like, sequences):
+    """Return the sequences whose elements don't all have the shapes of those of `like`."""
+    return [one for one in sequences if one is not like and first_other_shape(like, one) < len(like)]
+
+
+def _rows_of(sequence, naxes):
+    """Return how many rows of so many axes each element has; all elements have one rank."""
+    rank = sequence[0].ndim
+    if rank == naxes + 1:
+        return sequence.lengths()
+    return math.prod(shapes_of(sequence, rank).T[: rank - naxes])
+
+
+def _repeated(sequence, naxes, rows):
+    """Return the values of elements of one shape as rows of so many axes, each repeated so often."""
+    shape = sequence[0].shape
+    row = ((1,) * naxes + shape)[len(shape) :]  # axes that are cut off have an extent of 1
+    return np.repeat(items_of(sequence).reshape(len(sequence), *row), rows, axis=0)
+
+
+def _split(results, like, items):
+    """Return the results as sequences shaped like another; None if one has another number of items."""
+    sequences = []
+    for result in results:
+        try:
+            array = as_tensor(result).reshape(-1)  # not the body's own array object
+        except (TypeError, ValueError):
+            return None  # its dtype is not supported
+        if array.size != items:
+            return None
+        sequences.append(cut_as(array, like))
+    return tuple(sequences)
+
+
+def _trailing_of(like, shapes):
+    """Return the last axes of elements that shapes broadcast along, or None if results would be larger."""
+    trailing = _trailing(shapes)
+    if trailing:
+        # An axis that only 1s broadcast along may have any extent, but one for all elements.
+        own = like[0].shape[-len(trailing) :]
+        if len(own) < len(trailing):
+            return None
+        trailing = tuple(mine if extent < 0 else extent for extent, mine in zip(trailing, own, strict=True))
+        if 0 in trailing:
+            return None
+    rank = max(map(len, shapes), default=0)  # else the result would have a higher rank
+    return None if rank and first_misfit(like, rank, 64, trailing) < len(like) else trailing
 
 
 def _trailing(shapes):
-    """Return the extents of the last axes that broadcast inputs have; -1 where all have 1."""
+    """Return the extents of the last axes that shapes have together; -1 where all have 1."""
     naxes = 0
     for shape in shapes:
         axes = [axis for axis, extent in enumerate(shape) if extent != 1]
@@ -159,5 +210,5 @@ def _ufunc_plan(ufunc, inputs):
         return None
     shapes = [one.shape for one in inputs if not isinstance(one, TensorSequence)]
     if ufunc.nout == 1:
-        return BlockPlan(lambda arguments: (ufunc(*arguments),), shapes, (None,) * len(inputs))
-    return BlockPlan(lambda arguments: ufunc(*arguments), shapes, (None,) * len(inputs))
+        return BlockPlan(lambda arguments: (ufunc(*arguments),), shapes, (None,) * len(inputs), True)
+    return BlockPlan(lambda arguments: ufunc(*arguments), shapes, (None,) * len(inputs), True)

@@ -1,7 +1,13 @@
 """sequence_map of ufuncs: over whole blocks or not, it gives what the ufunc gives element by element."""
 
+import warnings
+
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from seqcore.core.arrow import first_other_shape
+from support.random_cases import examples
 from support.strategies import NUMBER_NAMES, filled
 
 import seqcore as sq
@@ -125,6 +131,136 @@ def test_strings():
     )
     assert_maps(np.negative, words)
     assert_maps(np.add, words, 1)
+
+
+# --- any inputs ---
+
+CLIP = np._core.umath.clip  # the ufunc of three inputs behind np.clip
+EXACT = [np.negative, np.modf, np.add, np.subtract, np.less, np.maximum, np.divmod, CLIP]
+DTYPES = st.sampled_from(["bool", "int8", "int64", "float16", "float32", "complex64"])
+EXTENTS = st.sampled_from([0, 1, 1, 2, 2, 3])
+HELD = st.sampled_from(["arrays", "table", "inside", "selected", "joined", "reversed", "even"])
+KINDS = ["same", "lower", "lower", "each lower", "by turns", "in other order", "any", "broadcast"]
+
+
+def several(shapes):
+    return st.lists(shapes, min_size=1, max_size=4)
+
+
+@st.composite
+def inputs_of(draw, ufunc, n):
+    """Draw the inputs of a map, sequences and broadcast arrays, and what each has for every element.
+
+    Most have the shapes of the others, or some of their last axes, with extents of 1 in place of some.
+    """
+    rank = draw(st.integers(0, 3))
+    some = draw(several(st.tuples(*[EXTENTS] * rank) | st.lists(EXTENTS, max_size=3).map(tuple)))
+    if draw(st.booleans()):  # they differ along axis 0 only
+        some = [(*shape[:1], *some[0][1:]) for shape in some]
+    values = np.random.default_rng(draw(st.integers(0, 9)))
+    inputs, rows = [], []
+    for k in range(ufunc.nin):
+        kind = draw(st.sampled_from(KINDS[: len(KINDS) - (k == 0)]))
+        flags = draw(st.lists(st.booleans(), max_size=3))
+        own = some
+        if kind in ("lower", "broadcast"):
+            own = [cut(some[0], flags)]
+        elif kind == "each lower":
+            own = [cut(shape, flags) for shape in some]
+        elif kind == "by turns":
+            own = [cut(shape, flags[:: (-1) ** i]) for i, shape in enumerate([*some, *some])]
+        elif kind == "in other order":
+            own = draw(st.permutations(some))
+        elif kind == "any":
+            own = draw(several(st.lists(EXTENTS, max_size=4).map(tuple)))
+        name = draw(DTYPES)
+        arrays = [values.integers(-3, 4, own[i % len(own)]).astype(name) for i in range(n)]
+        if kind == "broadcast":
+            arrays = arrays[:1] * n
+        elif draw(st.booleans()):
+            arrays = [np.broadcast_to(one.reshape(-1)[0], one.shape) if one.size else one for one in arrays]
+        inputs.append(arrays[0] if kind == "broadcast" else held(draw(HELD), arrays))
+        rows.append(arrays)
+    order = draw(st.permutations(range(ufunc.nin)))
+    if not isinstance(inputs[order[0]], sq.TensorSequence):
+        order = range(ufunc.nin)
+    return [inputs[k] for k in order], [rows[k] for k in order]
+
+
+def cut(shape, flags):
+    """Return the extents of the last axes, one for each flag, with 1 where the flag is False."""
+    return tuple(extent if keep else 1 for extent, keep in zip(shape[::-1], flags, strict=False))[::-1]
+
+
+def held(how, arrays):
+    """Return the arrays as a sequence: of one table, of many arrays, selected, reversed, or joined."""
+    n, shape = len(arrays), arrays[0].shape
+    if how == "joined":
+        return held("table", arrays[: n // 2 + 1]) + sq.TensorSequence(
+            arrays[n // 2 + 1 :], dtype=arrays[0].dtype
+        )
+    if how in ("selected", "reversed"):
+        seq = held("table", arrays[::-1])
+        return seq[::-1] if how == "reversed" else seq[np.arange(n)[::-1]]
+    if how == "even" and all(one.shape == shape for one in arrays):
+        return sq.split_to_sequence(np.stack(arrays), keepdims=0)
+    if (
+        how == "arrays"
+        or not shape
+        or any((one.ndim, one.shape[1:]) != (len(shape), shape[1:]) for one in arrays)
+    ):
+        return sq.TensorSequence(arrays)
+    if how == "inside":
+        return held("table", [*arrays[-1:], *arrays, *arrays[:1]])[1:-1]
+    return sq.TensorSequence.from_lengths(np.concatenate(arrays), [len(one) for one in arrays])
+
+
+@given(
+    data=st.data(),
+    ufunc=st.sampled_from(EXACT),
+    n=st.sampled_from([1, 2, 5, 70]),
+    block=st.sampled_from([elementwise.BLOCK, 7]),
+    on_error=st.sampled_from(["ignore", "warn", "raise"]),
+)
+@settings(
+    max_examples=examples(900), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_inputs(monkeypatch, data, ufunc, n, block, on_error):
+    monkeypatch.setattr(elementwise, "BLOCK", block)
+    inputs, rows = data.draw(inputs_of(ufunc, n))
+    with np.errstate(all=on_error):
+        with warnings.catch_warnings(record=True) as expected_warnings:
+            warnings.simplefilter("always")
+            expected, failed = serially(ufunc, *rows)
+        with warnings.catch_warnings(record=True) as found_warnings:
+            warnings.simplefilter("always")
+            if failed is not None:
+                with pytest.raises(type(expected), match=rf"element {failed}\b"):
+                    sq.sequence_map(ufunc, *inputs)
+                return
+            found = sq.sequence_map(ufunc, *inputs)
+    assert {str(one.message) for one in found_warnings} == {str(one.message) for one in expected_warnings}
+    for k, one in enumerate(found if isinstance(found, tuple) else [found]):
+        one._check()
+        of_output = [row[k] if isinstance(row, tuple) else row for row in expected]
+        assert [(a.dtype, a.shape) for a in one] == [(a.dtype, a.shape) for a in of_output]
+        for a, b in zip(one, of_output, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 3), min_size=2, max_size=9), at=st.integers(0, 8), how=HELD, other=HELD
+)
+@settings(max_examples=examples(900))
+def test_where_shapes_begin_to_differ(lengths, at, how, other):
+    """Two lengths change places, so that both sequences have as many items and mostly the same ends."""
+    arrays, at = [np.zeros(length) for length in lengths], at % len(lengths)
+    order = np.arange(len(arrays))
+    order[[at - 1, at]] = order[[at, at - 1]]
+    swapped = [arrays[i] for i in order]
+    differ = [one.shape != two.shape for one, two in zip(arrays, swapped, strict=True)]
+    found = first_other_shape(held(how, arrays), held(other, swapped))
+    assert found == [*differ, True].index(True)
 
 
 # --- ufuncs of another kind ---

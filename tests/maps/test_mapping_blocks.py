@@ -40,6 +40,18 @@ class TestUfuncs:
         sq.sequence_map(np.add, seq, np.ones(shape), **way)
         assert run_in_blocks(blocks) == 300
 
+    @pytest.mark.parametrize("shape", [(), (1,), (8,), (1, 8), (3, 1), (3, 8)])
+    def test_one_number_or_row_for_each_element(self, blocks, way, shape):
+        seq = sq.split_to_sequence(np.ones((900, 3, 8)), [1, 3, 5] * 100)
+        lower = sq.split_to_sequence(np.ones((300, *shape)), keepdims=0)
+        sq.sequence_map(np.add, seq, lower, **way)
+        sq.sequence_map(np.add, lower, seq, **way)
+        assert run_in_blocks(blocks) == 600
+
+    def test_a_row_of_as_many_axes(self, blocks, way):
+        sq.sequence_map(np.add, sq.split_to_sequence(np.ones((300, 8)), keepdims=0), np.ones(8), **way)
+        assert run_in_blocks(blocks) == 300
+
     def test_other_callables_run_one_by_one(self, blocks):
         sq.sequence_map(lambda a: a + 1, ragged())
         sq.sequence_map(np.frompyfunc(lambda x: "a", 1, 1), ragged())
