@@ -1342,8 +1342,8 @@ cdef class Ragged(Convertible):
 
         Notes
         -----
-        O(n) and at most 16 bytes for each element, without a copy of the values. If no element is longer,
-        the elements are shared as they are.
+        O(n) without a copy of the values; at most 16 bytes for each element, and 300 for each one that is a
+        separate array. If no element is longer, the elements are shared as they are.
 
         Examples
         --------
