@@ -92,7 +92,7 @@ class Futures(Workers):
     def __init__(self, executor):
         super().__init__(executor, getattr(executor, "_max_workers", None))
         package = type(executor).__module__.partition(".")[0]
-        # What they depend on, so that their own maps take any function.
+        # Both depend on it, so that their own maps take any function.
         if package in ("loky", "joblib") and find_spec("cloudpickle"):
             self.pickler = "cloudpickle"
 

@@ -921,7 +921,7 @@ cdef tuple shape_without(tuple shape, object axis):
 
 
 cdef bint is_done_at_once(Store *store, object plan) except -1:
-    """Whether a ufunc reduces rows one behind the other as it does each of them, to the last bit."""
+    """Return whether a ufunc reduces rows one behind the other to the same bits as each of them alone."""
     cdef Block block
     if plan.ufunc is None or plan.initial is not None or plan.axis not in (None, 0, -1):
         return False

@@ -288,7 +288,7 @@ cdef object integer_type(object dtype, str what):
 
 
 cdef object fitted(cnp.ndarray numbers, object dtype, str what, object largest):
-    """Return numbers, of which the largest is given, in an integer type."""
+    """Return numbers in an integer type; raise OverflowError if the largest one does not fit."""
     if dtype == np.int64 and dtype.isnative:
         return numbers
     most = min(int(np.iinfo(dtype).max), MAX_BYTES)
