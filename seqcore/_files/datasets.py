@@ -5,17 +5,20 @@
     dataset     ── _data ── blocks, each a mapped file, with the changes to it: slices, renamed columns
                 └─ _indices ── which rows, after select, shuffle, sort or filter; None for all
 
-A block that something else was done to, or that is in memory, is taken as Arrow data. That is mapped too, but
-pickles as data.
+A block that something else was done to, that is in memory, or whose file was replaced, is taken as Arrow
+data. That is mapped too, but pickles as data.
 """
 
+import os
 import sys
+from itertools import chain
 
 import numpy as np
 
 from seqcore._arguments.shown import got, prefixed, shown
 from seqcore._arrow.tables import inner_shape
 from seqcore._files.arrow import pyarrow
+from seqcore._files.paths import files_at
 from seqcore._files.reading import File
 from seqcore.core.arrow import read_schema
 from seqcore.core.maps import chained
@@ -36,7 +39,7 @@ def read_dataset(dataset, columns):
     if dataset._indices is not None:
         positions = dataset._indices.column(0).to_numpy().astype(np.int64)
     sequences, inner = {}, {}
-    files: dict[str, File] = {}
+    files = _files_of(one for row in _blocks_in(table) for one in row)
     for name in names:
         field = table.schema.field(name)
         try:
@@ -90,22 +93,58 @@ def _names_of(dataset, columns):
     return list(columns)
 
 
+def _blocks_in(table):
+    """Return the tables that a table consists of: those of each stretch of rows, side by side."""
+    return getattr(table, "blocks", [[table]])
+
+
 def _blocks_of(table, name):
     """Yield the tables that a column is in, one for each stretch of rows."""
-    for row in getattr(table, "blocks", [[table]]):
+    for row in _blocks_in(table):
         yield from [one for one in row if name in one.column_names][:1]
+
+
+def _files_of(blocks):
+    """Return the files that blocks map, by the id of the block, unless they were removed or replaced."""
+    opened: dict[str, File | None] = {}
+    mapped = []
+    for block in blocks:
+        path, address = getattr(block, "path", None), _address_in(block.table)
+        if path is None or address is None:
+            continue
+        if path not in opened:
+            try:
+                opened[path] = File.at(path)
+            except (OSError, ValueError):  # the block still has what was there
+                opened[path] = None
+        if opened[path] is not None:
+            mapped.append((block, opened[path], address))
+    told = files_at([one for _, file, address in mapped for one in (address, file.file.address)])
+    if told is None:
+        return {id(block): file for block, file, _ in mapped if _is_unchanged(block)}
+    pairs = zip(mapped, told[::2], told[1::2], strict=True)
+    return {id(block): file for (block, file, _), ours, theirs in pairs if ours == theirs}
+
+
+def _address_in(table):
+    for column in table.itercolumns():
+        for buffer in chain.from_iterable(chunk.buffers() for chunk in column.chunks):
+            if buffer is not None and buffer.size:
+                return buffer.address
+    return None
+
+
+def _is_unchanged(block):
+    """Return whether a block has what is in its file now; reading it may take long."""
+    if os.name == "nt":  # which replaces no mapped file
+        return True
+    return type(block).from_file(block.path, block.replays).table.equals(block.table)
 
 
 def _part_of(block, name, files):
     """Return the rows of a column in a block as a sequence."""
-    path = getattr(block, "path", None)
-    if path is not None:
-        if path not in files:
-            files[path] = File.at(path)
-        found = _in_file(files[path], block, name)
-        if found is not None:
-            return found
-    return TensorSequence.from_arrow(block.table.select([name]))
+    found = _in_file(files[id(block)], block, name) if id(block) in files else None
+    return TensorSequence.from_arrow(block.table.select([name])) if found is None else found
 
 
 def _in_file(file, block, name):

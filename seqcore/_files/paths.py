@@ -1,5 +1,6 @@
 """Files that pickles name: another process maps them, or reads a column, if they haven't changed."""
 
+import bisect
 import datetime
 import errno
 import mmap
@@ -129,6 +130,25 @@ def keep(files):
     """
     for file in files[-_MOST:]:
         _keep(file.path, file.stamp, file, 0, closes=file is files[-1])
+
+
+def files_at(addresses):
+    """Return which files are mapped at addresses, or None if the system doesn't tell: only Linux does.
+
+    A path may name another file by now. If two mappings have equal ids, they are of one file. An id may differ
+    from what os.stat says of the file: compare it with that of a new mapping.
+    """
+    try:
+        with open("/proc/self/maps", "rb") as maps:
+            lines = maps.read().splitlines()
+    except OSError:
+        return None
+    found = [lines[bisect.bisect_right(lines, address, key=_end_of)].split() for address in addresses]
+    return [(line[3], line[4]) if line[4] != b"0" else at for at, line in zip(addresses, found, strict=True)]
+
+
+def _end_of(line):
+    return int(line.partition(b" ")[0].partition(b"-")[2], 16)
 
 
 def file_of_memmap(array):

@@ -1,5 +1,6 @@
 """Data sets of Hugging Face as Columns: the rows that the data set itself gives, pickled by path."""
 
+import os
 import pickle
 
 import numpy as np
@@ -154,3 +155,26 @@ def test_a_file_that_changed_since_it_was_pickled(mapped, tmp_path):
         file.write_bytes(file.read_bytes() + b"\0" * 8)
     with pytest.raises(ValueError, match="has changed since"):
         pickle.loads(data)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="it replaces no mapped file")
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_file_that_was_replaced_while_it_is_mapped(mapped, tmp_path, monkeypatch, is_told):
+    path = str(tmp_path / "cache.arrow")
+
+    def times(factor):
+        def changed(row):
+            return {"tokens": [factor * token for token in row["tokens"]]}
+
+        return mapped.map(changed, cache_file_name=path, load_from_cache_file=False)
+
+    old, new = times(10), times(99)
+    if not is_told:
+        monkeypatch.setattr("seqcore._files.datasets.files_at", lambda addresses: None)
+    for data in (old, new, old.shuffle(seed=1), datasets.concatenate_datasets([new, old])):
+        columns = Columns.from_dataset(data)
+        assert rows_of(columns) == expected(data)
+        assert pickle.loads(pickle.dumps(columns)) == columns
+    assert len(pickle.dumps(Columns.from_dataset(new, ["tokens", "label"]))) < 1000
+    os.remove(path)
+    assert rows_of(Columns.from_dataset(new)) == expected(new)
