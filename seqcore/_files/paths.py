@@ -135,8 +135,8 @@ def keep(files):
 def files_at(addresses):
     """Return which files are mapped at addresses, or None if the system doesn't tell: only Linux does.
 
-    A path may name another file by now. If two mappings have equal ids, they are of one file. An id may differ
-    from what os.stat says of the file: compare it with that of a new mapping.
+    A path may name another file by now. If two mappings have equal ids, they are of one file. An id may
+    differ from what os.stat says of the file: compare it with that of a new mapping.
     """
     try:
         with open("/proc/self/maps", "rb") as maps:
@@ -154,7 +154,8 @@ def _end_of(line):
 def file_of_memmap(array):
     """Return the file of a np.memmap that was opened to be read, as a MappedFile without memory; or None.
 
-    What may be written is not taken for the file: it differs from it (mode "c"), or changes (mode "r+").
+    What may be written is not taken for the file: it differs from it (mode "c"), or changes (mode "r+"). Nor
+    is a mapping of a file that was replaced. Where the system doesn't tell, another size shows that.
     """
     try:
         path, mode, offset = array.filename, array.mode, array.offset
@@ -171,16 +172,16 @@ def file_of_memmap(array):
     known = _OF_CALLERS.get(number)
     if known is not None and known[0]() is memory:
         return known[1]
+    file = None
     try:
         path = os.path.abspath(os.fsdecode(path))
-        found = os.stat(path)
         begin = offset - offset % mmap.ALLOCATIONGRANULARITY
-        file = None
-        if found.st_size == memory.size() >= begin + len(memory):
-            address = _address(memory) - begin
-            file = MappedFile(path, found.st_size, found.st_mtime_ns, address=address)
-    except (OSError, TypeError, ValueError, OverflowError):
-        file = None  # it is not there any more, and pickles as data
+        now, address = map_file(path), _address(memory)
+        told = files_at([address, now.address])
+        if now.nbytes == memory.size() >= begin + len(memory) and (told is None or told[0] == told[1]):
+            file = MappedFile(*now.stamp, address=address - begin)
+    except (OSError, TypeError, ValueError, OverflowError, MemoryError):
+        pass  # it is not there any more, and pickles as data
     _OF_CALLERS[number] = weakref.ref(memory, lambda _: _OF_CALLERS.pop(number, None)), file
     return file
 

@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -183,6 +184,15 @@ def test_a_file_that_is_replaced_before_the_pickle_is_an_error(tmp_path):
     (tmp_path / "raw.bin").write_bytes(bytes(128))
     with pytest.raises(ValueError, match=r"raw\.bin has changed"):
         pickle.loads(pickle.dumps(seq))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells which file is mapped")
+def test_a_file_that_is_replaced_before_the_sequence_is_data(tmp_path):
+    array = npy(tmp_path)
+    expected = split_to_sequence(np.array(array), 2)
+    np.save(tmp_path / "other.npy", np.array(array) + 1)
+    os.replace(tmp_path / "other.npy", tmp_path / "array-C.npy")
+    assert pickle.loads(pickle.dumps(split_to_sequence(array, 2))) == expected
 
 
 def written(array):
