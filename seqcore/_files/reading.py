@@ -187,7 +187,7 @@ class File:
         column = Column(self.path, self.file.nbytes, self.file.time, name, len(seq))
         column.file = self if self.is_kept else None
         is_mapped = mark_origin(seq, column, self.file)
-        return seq, 0 if is_mapped else column.nbytes + seq.nbytes * (8 if seq.dtype == STRING else 1)
+        return seq, 0 if is_mapped else seq.nbytes * (8 if seq.dtype == STRING else 1)
 
     def _content(self, **options):
         return _content(self.pa, self.memory, self.pa.ipc.IpcReadOptions(**options) if options else None)

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from support.saved import ragged, saved, touched
+from support.saved import pa, ragged, saved, touched, write_table
 
 import seqcore as sq
 from seqcore._files import paths
@@ -69,6 +69,16 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
         for data in made:
             pickle.loads(data)
         assert are_open() == ["0", "1", "2", "3", "4"][5 - left :]
+
+
+def test_a_column_counts_without_its_file(tmp_path, monkeypatch, times_mapped):
+    table = pa.table({"read": pa.array([[True, False]] * 9), "mapped": pa.array([[0] * 9_000] * 9)})
+    data = pickle.dumps(sq.load(write_table(tmp_path / "0", table), column="read"))
+    times_mapped.clear()
+    monkeypatch.setattr(paths, "_MOST_READ", 500_000)
+    for _ in range(2):
+        pickle.loads(data)
+    assert times_mapped == ["0"]
 
 
 @pytest.mark.parametrize(
