@@ -27,8 +27,9 @@ _MAPPED: "weakref.WeakValueDictionary[str, MappedFile]" = weakref.WeakValueDicti
 _FILES: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
 # The files of the mappings that callers have made, with a weak reference to the mapping, by its id.
 _OF_CALLERS: dict[int, tuple[Any, MappedFile | None]] = {}
-_MOST = 16  # open files and columns; a file is a mapping, without a descriptor
-_MOST_READ = 64 << 20  # bytes of columns that were read, rather than mapped
+_MOST = 16  # open files, which are mappings without a descriptor
+_MOST_READ = 64 << 20  # bytes of columns that were read, rather than mapped, and one larger column
+_LEAST_READ = _MOST_READ >> 8  # bytes that a small column counts as, because each is checked
 _SECOND = 1_000_000_000
 
 
@@ -265,24 +266,23 @@ def _read(column):
 
 
 def _keep(key, stamp, value, nbytes, closes=True):
-    """Keep what was opened, unless it takes too much memory, and close what was not used for long."""
+    """Keep what was opened, and close what was not used for long."""
     is_new = _OPEN.pop(key, (None,))[0] != stamp
-    if nbytes <= _MOST_READ:
-        _OPEN[key] = stamp, value, nbytes
-        if is_new and closes:
-            _close_some()
+    _OPEN[key] = stamp, value, nbytes
+    if is_new and closes:
+        _close_some()
 
 
 def _close_some():
-    """Close all but the last open files and bytes of elements, and the files that were changed or removed."""
-    most, most_nbytes = _MOST, _MOST_READ
+    """Close all but the last files and columns within the limits, and files that were changed or removed."""
+    left = {"files": _MOST, "bytes": _MOST_READ, "larger": 1}
     for key, (stamp, _, nbytes) in reversed(list(_OPEN.items())):
-        most -= 1
-        most_nbytes -= nbytes
+        limit = "files" if not nbytes else "bytes" if nbytes <= _MOST_READ else "larger"
+        left[limit] -= max(nbytes, _LEAST_READ) if limit == "bytes" else 1
         try:
             found = os.stat(stamp[0])
             current = _is_as(found.st_size, found.st_mtime_ns, *stamp[1:3])
         except (OSError, ValueError):
             current = False
-        if not current or most < 0 or most_nbytes < 0:
+        if not current or left[limit] < 0:
             _OPEN.pop(key, None)

@@ -8,7 +8,7 @@ import pytest
 from support.saved import pa, ragged, saved, touched, write_table
 
 import seqcore as sq
-from seqcore._files import paths
+from seqcore._files import paths, reading
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +28,7 @@ def times_mapped(monkeypatch):
         return map_file(path, *rest)
 
     monkeypatch.setattr(paths, "map_file", spy)
+    monkeypatch.setattr(reading, "map_file", spy)
     return found
 
 
@@ -63,12 +64,36 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert are_open() == ["0", "1", "2", "3", "4"]
     (nbytes,) = {nbytes for _, _, nbytes in paths._OPEN.values()}
     assert nbytes > 0
-    for limit, left in ((3 * nbytes, 3), (3 * nbytes - 1, 2), (2 * nbytes, 2), (nbytes, 1), (nbytes - 1, 0)):
+    monkeypatch.setattr(paths, "_LEAST_READ", 1)
+    for limit, left in ((3 * nbytes, 3), (3 * nbytes - 1, 2), (2 * nbytes, 2), (nbytes, 1), (nbytes - 1, 1)):
         monkeypatch.setattr(paths, "_MOST_READ", limit)
         paths._OPEN.clear()
         for data in made:
             pickle.loads(data)
         assert are_open() == ["0", "1", "2", "3", "4"][5 - left :]
+
+
+def test_many_columns_of_few_bytes(tmp_path, monkeypatch):
+    made = pickles(tmp_path, 2 * paths._MOST, words="word")
+    for data in made:
+        pickle.loads(data)
+    assert len(are_open()) == len(made)
+    monkeypatch.setattr(paths, "_MOST_READ", 5 * paths._LEAST_READ)
+    pickle.loads(pickles(tmp_path, 1, words="words")[0])
+    assert len(are_open()) == 5
+
+
+def test_a_larger_column_beside_others(tmp_path, monkeypatch, times_mapped):
+    monkeypatch.setattr(paths, "_MOST_READ", 3_000)
+    monkeypatch.setattr(paths, "_LEAST_READ", 1_000)
+    large = pickles(tmp_path, 1, words=["word"] * 1_000)
+    (tmp_path / "more").mkdir()
+    small = pickles(tmp_path / "more", 5, words="word")
+    times_mapped.clear()
+    for data in large + small + large:
+        pickle.loads(data)
+    assert times_mapped == ["0", "0", "1", "2", "3", "4"]
+    assert are_open() == ["2", "3", "4", "0"]
 
 
 def test_a_column_counts_without_its_file(tmp_path, monkeypatch, times_mapped):
