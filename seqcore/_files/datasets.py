@@ -11,6 +11,7 @@ data. That is mapped too, but pickles as data.
 
 import os
 import sys
+from contextlib import suppress
 from itertools import chain
 
 import numpy as np
@@ -106,18 +107,14 @@ def _blocks_of(table, name):
 
 def _files_of(blocks):
     """Return the files that blocks map, by the id of the block, unless they were removed or replaced."""
-    opened: dict[str, File | None] = {}
+    opened: dict[str, File] = {}
     mapped = []
     for block in blocks:
         path, address = getattr(block, "path", None), _address_in(block.table)
         if path is None or address is None:
             continue
-        if path not in opened:
-            try:
-                opened[path] = File.at(path)
-            except (OSError, ValueError):  # the block still has what was there
-                opened[path] = None
-        if opened[path] is not None:
+        with suppress(OSError, ValueError):  # the block still has what was there
+            opened[path] = opened[path] if path in opened else File.at(path)
             mapped.append((block, opened[path], address))
     told = files_at([one for _, file, address in mapped for one in (address, file.file.address)])
     if told is None:

@@ -26,10 +26,11 @@ _MAPPED: "weakref.WeakValueDictionary[str, MappedFile]" = weakref.WeakValueDicti
 # Files whose decoded columns are in use: the next column needs no other look at them.
 _FILES: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
 # The files of the mappings that callers have made, with a weak reference to the mapping, by its id.
-_OF_CALLERS: dict[int, tuple[Any, MappedFile | None]] = {}
+_OF_CALLERS: "dict[int, tuple[Any, FileOfCaller | None]]" = {}
 _MOST = 16  # open files, which are mappings without a descriptor
 _MOST_READ = 64 << 20  # bytes of columns that were read, rather than mapped, and one larger column
 _LEAST_READ = _MOST_READ >> 8  # bytes that a small column counts as, because each is checked
+_OF_JOBLIB = f"{os.sep}joblib_memmapping_folder_"
 _SECOND = 1_000_000_000
 
 
@@ -133,6 +134,16 @@ def keep(files):
         _keep(file.path, file.stamp, file, 0, closes=file is files[-1])
 
 
+class FileOfCaller(MappedFile):
+    """A file that the caller has mapped."""
+
+    __slots__ = ()
+
+    def is_gone(self):
+        """Return whether no file has the path any more, as after a caller's own work with temporary files."""
+        return not os.path.exists(self.path)
+
+
 def files_at(addresses):
     """Return which files are mapped at addresses, or None if the system doesn't tell: only Linux does.
 
@@ -156,7 +167,8 @@ def file_of_memmap(array):
     """Return the file of a np.memmap that was opened to be read, as a MappedFile without memory; or None.
 
     What may be written is not taken for the file: it differs from it (mode "c"), or changes (mode "r+"). Nor
-    is a mapping of a file that was replaced. Where the system doesn't tell, another size shows that.
+    is a mapping of a file that was replaced: where the system doesn't tell, another size shows that. joblib
+    removes its temporary files when a call of it ends.
     """
     try:
         path, mode, offset = array.filename, array.mode, array.offset
@@ -179,8 +191,9 @@ def file_of_memmap(array):
         begin = offset - offset % mmap.ALLOCATIONGRANULARITY
         now, address = map_file(path), _address(memory)
         told = files_at([address, now.address])
-        if now.nbytes == memory.size() >= begin + len(memory) and (told is None or told[0] == told[1]):
-            file = MappedFile(*now.stamp, address=address - begin)
+        is_same = now.nbytes == memory.size() and (told is None or told[0] == told[1])
+        if is_same and now.nbytes >= begin + len(memory) and _OF_JOBLIB not in path:
+            file = FileOfCaller(*now.stamp, address=address - begin)
     except (OSError, TypeError, ValueError, OverflowError, MemoryError):
         pass  # it is not there any more, and pickles as data
     _OF_CALLERS[number] = weakref.ref(memory, lambda _: _OF_CALLERS.pop(number, None)), file

@@ -23,7 +23,7 @@ import numpy as np
 
 from seqcore._arguments.shown import got, shown
 from seqcore._arguments.tensors import as_tensor
-from seqcore._files.paths import keep, mapped, opened
+from seqcore._files.paths import FileOfCaller, keep, mapped, opened
 from seqcore._format.text import snapshot_of
 from seqcore.core.arrow import from_foreign_offsets, from_foreign_shapes, from_shapes, from_views
 from seqcore.core.maps import chained, split_by_lengths, split_equally
@@ -75,8 +75,9 @@ def _as_data(part):
 def _stored(found):
     """Return the parts of sources that are all in files, the part of each source, and the first number there.
 
-    None if one is not.
+    None if one is not, or if the caller has removed its file.
     """
+    seen: set[MappedFile] = set()
     parts: dict[Any, int] = {}  # and their numbers; equal ones, of files that were loaded twice, are one
     more: list[Any] = []  # whole arrays, by their source
     empty: dict[Any, _Numbers] = {}  # arrays without items, by their shape; of np.memmap they know no file
@@ -84,6 +85,10 @@ def _stored(found):
     for i in range(len(found)):
         file, (column, first) = found.file(i), found.origin(i)
         part, shift = None, 0
+        if isinstance(file, FileOfCaller) and file not in seen:
+            seen.add(file)
+            if file.is_gone():
+                return None
         if file is not None:
             part = _with_places(found.whole(i), file)
             if part is not None and part[0] == "whole":

@@ -222,6 +222,17 @@ def test_a_file_that_is_gone_is_data(tmp_path):
     assert pickle.loads(pickle.dumps(seq)) == seq
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_temporary_files_are_data(tmp_path, is_removed):
+    """joblib removes its files after the call; others may do so before the sequence is pickled."""
+    folder = tmp_path / ("own" if is_removed else "joblib_memmapping_folder_1_a_b")
+    folder.mkdir()
+    seq = TensorSequence.from_lengths(raw(folder), LENGTHS)
+    sent = None if is_removed else pickle.dumps(seq)
+    os.remove(folder / "raw.bin")
+    assert_holds(pickle.loads(sent or pickle.dumps(seq[::2])), ROWS[::2] if is_removed else ROWS)
+
+
 def test_numbers_take_few_bytes(tmp_path):
     n = 100_000
     path = tmp_path / "tokens.npy"
