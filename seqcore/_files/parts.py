@@ -1,16 +1,20 @@
 """Divide the data to save into parts that fit memory: sequences as given, single tensors collected."""
 
 from collections.abc import Mapping
-from typing import Any
+from copy import deepcopy
+
+import numpy as np
 
 from seqcore._arguments.protocols import is_of
 from seqcore._arguments.shown import got, prefixed
-from seqcore._arguments.tensors import has_type
+from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
 from seqcore.columns import Columns
+from seqcore.core.arrow import first_misfit
 from seqcore.core.sequence import TensorSequence
 
 _GATHERED = 32 << 20  # bytes of single tensors in one part
+_COUNTED = np.ndarray, np.generic, list, tuple, str, int, float, complex
 _COPIED = 64 << 20  # bytes of scattered elements to copy at a time
 _BATCH = 1 << 30  # bytes of a batch, because not every reader takes arrays of more than 2³¹ items
 
@@ -51,51 +55,67 @@ def _is_part(item):
 
 def _gathered(items):
     """Yield sequences as they are, and collect the tensors between them."""
-    loose, first, gathered, dtype = None, 0, 0, None
-    untyped: list[Any] = []  # of the first tensors those of lists without items, which have no type
-    for number, item in enumerate(items):
+    items, dtype = enumerate(items), None
+    ahead = next(items, None)
+    while ahead is not None:
+        first, item = ahead
         if _is_part(item):
-            if loose is not None or untyped:
-                yield first, TensorSequence(untyped) if loose is None else loose
-                loose, untyped = None, []
             dtype = item.dtype if is_of(item, TensorSequence) else None
-            yield number, item if is_of(item, Columns) else snapshot_of(item)
+            yield first, item if is_of(item, Columns) else snapshot_of(item)
+            ahead = next(items, None)
             continue
+        run = _Run(ahead, items)
         try:
-            # A copy, because generators often reuse one array.
-            if loose is not None:
-                taken = TensorSequence([item], loose.dtype, copy=True)
-            elif dtype is not None and isinstance(item, list | tuple):  # may be typed as those before
-                taken = TensorSequence([item], dtype, copy=True)
-            else:
-                taken = TensorSequence([item], copy=True)
+            # Lists may be typed as the tensors before. A copy, because generators often reuse one array.
+            loose = TensorSequence(run, dtype if isinstance(item, list | tuple) else None, copy=True)
         except (TypeError, ValueError) as error:
-            raise prefixed(f"part {number}", error) from error
-        if loose is None:
-            first, gathered = number - len(untyped), 0
-        if loose is None and dtype is None and not has_type(item):
-            untyped.append(taken[0])
-            first_rank = untyped[0].ndim
-        else:
-            if loose is None:
-                loose, dtype = TensorSequence(dtype=taken.dtype), taken.dtype
-                loose.extend([tensor.astype(dtype) for tensor in untyped])
-                untyped = []
-            loose.extend(taken)
-            first_rank = loose[0].ndim
-        del item
-        tensor = taken[0]
-        if tensor.ndim != first_rank:
+            named = prefixed(f"part {run.number}", error)
+            said = str(named).replace(f"tensors[{run.number - first}]", "the tensor")
+            raise type(named)(said) from error
+        if run.error is not None:
+            raise run.error
+        rank = loose[0].ndim
+        at = first_misfit(loose, rank, rank, ())
+        if at < len(loose):
             raise ValueError(
-                f"part {number} is a tensor of shape {tensor.shape}, expected rank {first_rank} as the "
+                f"part {first + at} is a tensor of shape {loose[at].shape}, expected rank {rank} as the "
                 "parts before: a file has tensors of one rank"
             )
-        gathered += tensor.nbytes
-        if gathered >= _GATHERED:
-            yield first, loose
-            loose = None
-    if loose is not None or untyped:
-        yield first, TensorSequence(untyped) if loose is None else loose
+        dtype, ahead = loose.dtype, run.ahead
+        yield first, loose
+
+
+class _Run:
+    """The tensors of an iterable up to the next sequence, or up to so many bytes."""
+
+    def __init__(self, ahead, items):
+        self.ahead, self.items = ahead, items  # the next item with its number, and those behind it
+        self.number = ahead[0]  # of the last tensor
+        self.error: Exception | None = None  # of the iterable itself, rather than of a tensor
+
+    def __iter__(self):
+        nbytes = 0
+        while self.ahead is not None and nbytes < _GATHERED and not _is_part(self.ahead[1]):
+            self.number, item = self.ahead
+            if not isinstance(item, _COUNTED):
+                item = as_tensor(item)
+            size = _nbytes_of(item)
+            yield deepcopy(item) if size == 0 and isinstance(item, list) else item  # it waits for a type
+            nbytes += size
+            try:
+                self.ahead = next(self.items, None)
+            except (TypeError, ValueError) as error:
+                self.error, self.ahead = error, None
+
+
+def _nbytes_of(item):
+    """Return about how many bytes a tensor has, by the first items of nested lists."""
+    count = 1
+    while isinstance(item, list | tuple):
+        if not item:
+            return 0
+        count, item = count * len(item), item[0]
+    return count * getattr(item, "nbytes", 8)
 
 
 def slices_of(part, together):

@@ -125,6 +125,42 @@ def test_tensors_are_gathered_up_to_a_size(monkeypatch):
         assert [len(part) for _, part in parts.parts_of(iter(tensors))] == expected
 
 
+def test_tensors_of_an_iterable_become_a_sequence_at_once(monkeypatch):
+    made = []
+
+    class Counted(TensorSequence):
+        def __init__(self, *args, **options):
+            made.append(None)
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(parts, "TensorSequence", Counted)
+    for given in ([[1, 2]] * 50, [np.zeros(3)] * 50, [[], np.zeros(3), [1]]):
+        assert [len(part) for _, part in parts.parts_of(iter(given))] == [len(given)]
+    assert len(made) == 3
+
+
+def test_an_iterable_may_change_what_it_has_given(path):
+    def lines():
+        line = []
+        for i in range(4):
+            yield line
+            line.append(i)
+
+    sq.save(path, lines())
+    assert sq.load(path).tolist() == [[], [0], [0, 1], [0, 1, 2]]
+
+
+def test_errors_of_an_iterable_are_its_own(path):
+    def rows():
+        yield [1]
+        raise ValueError("no row")
+
+    with pytest.raises(ValueError, match=r"^no row$"):
+        sq.save(path, rows())
+    with pytest.raises(TypeError, match=r"^part 3: the tensor has dtype float64, expected int64"):
+        sq.save(path, [TensorSequence([[1]]), [2], [3], np.ones(1)])
+
+
 def test_a_batch_has_so_many_bytes(monkeypatch):
     seq = sq.split_to_sequence(np.zeros(35), 5)  # 7 elements of 40 bytes each
     columns = sq.Columns({"a": seq})
