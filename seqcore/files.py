@@ -116,10 +116,10 @@ def load(path: _Path | Sequence[_Path], column: str | None = None) -> Any:
         If a file doesn't exist or can't be read. A folder without `*.arrow` files, and a pattern that no file
         matches, are a FileNotFoundError.
     ValueError
-        If a file has another format, is damaged, or has columns that are not tensors, several files have
-        different columns, or the path is an address such as `s3://…` or a folder with several splits.
+        If a file has another format or is damaged, several files have different columns, or the path is an
+        address such as `s3://…` or a folder with several splits.
     TypeError
-        If several files differ in dtype.
+        If a column has nulls or can't become tensors, or several files differ in dtype.
     ImportError
         If pyarrow is not installed: `pip install "seqcore-tensors[arrow]"`. A Megatron pair doesn't need it.
 

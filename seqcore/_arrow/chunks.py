@@ -28,6 +28,8 @@ from seqcore.core.maps import chained
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
 
+_OF_LISTS = ", in lists with pyarrow.ListArray.from_arrays(a.offsets, a.values.fill_null(0))"
+
 
 def sequence_of(field, chunks):
     """Return a sequence of the elements of chunks of one type.
@@ -49,7 +51,7 @@ def sequence_of(field, chunks):
             at, within = null.args
             raise TypeError(
                 f"element {before + at} {'has nulls' if within else 'is null'}, which tensors can't "
-                "represent: fill or drop them first"
+                f"represent: fill or drop them first{_OF_LISTS * within}"
             ) from None
         except Irregular as error:
             raise ValueError(f"element {before + error.args[0]} {error.args[1]}") from None

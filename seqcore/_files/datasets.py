@@ -113,7 +113,7 @@ def _files_of(blocks):
         path, address = getattr(block, "path", None), _address_in(block.table)
         if path is None or address is None:
             continue
-        with suppress(OSError, ValueError):  # the block still has what was there
+        with suppress(OSError, TypeError, ValueError):  # the block still has what was there
             opened[path] = opened[path] if path in opened else File.at(path)
             mapped.append((block, opened[path], address))
     told = files_at([one for _, file, address in mapped for one in (address, file.file.address)])

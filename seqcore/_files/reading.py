@@ -235,7 +235,9 @@ def _naming_errors(pa, path):
     try:
         yield
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} can't be read: {_why(pa, path, error)}") from error
+        is_type = isinstance(error, TypeError) and not isinstance(error, pa.ArrowException)
+        kind = TypeError if is_type else ValueError  # a TypeError of pyarrow's is about damage
+        raise kind(f"{path} can't be read: {_why(pa, path, error)}") from error
     except OSError as error:
         # Errors of pyarrow's own have no errno, and are about the content of the file.
         if error.errno is None:
