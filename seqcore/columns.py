@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 import numpy as np
 
 from seqcore._arguments.other_names import NamesOfColumns
-from seqcore._arguments.protocols import is_of
+from seqcore._arguments.protocols import is_dataset, is_of
 from seqcore._arguments.shown import got, shown, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
@@ -483,6 +483,8 @@ def _got_instead(columns: Any) -> str:
     kind = type(columns).__name__
     if hasattr(columns, "__arrow_c_stream__") or hasattr(columns, "__arrow_c_array__"):
         return f"a {kind}: Columns.from_arrow(...) takes a table of pandas, Polars, pyarrow or DuckDB"
+    if is_dataset(columns):
+        return f"a {kind} of Hugging Face: Columns.from_dataset(...) takes it"
     if isinstance(columns, list | tuple) and columns and isinstance(columns[0], Mapping):
         return f"a {kind} of rows: pass {{name: [row[name] for row in rows] for name in rows[0]}}"
     if isinstance(columns, list | tuple) and columns and isinstance(columns[0], tuple):

@@ -19,6 +19,11 @@ def is_of(value: object, kind: type[_T]) -> TypeGuard[_T]:
     return issubclass(type(value), kind)
 
 
+def is_dataset(value):
+    """Return whether a value is a data set of Hugging Face's package `datasets`."""
+    return type(value).__module__.partition(".")[0] == "datasets" and hasattr(value, "features")
+
+
 class UnreadableTensorError(TypeError):
     """A tensor whose values NumPy can't read: on a GPU, sparse, or with requires_grad.
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from seqcore._arguments.protocols import is_dataset
 from seqcore._arguments.shown import got, shown
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.layouts import layout_of
@@ -64,5 +65,5 @@ def take(given):
         return sequence_of(stream.field, stream)
     raise TypeError(
         f"expected an Arrow array, an object with __arrow_c_array__ or __arrow_c_stream__, got {got(given)}: "
-        "pyarrow.array(...) makes one"
+        + ("Columns.from_dataset(...) takes it" if is_dataset(given) else "pyarrow.array(...) makes one")
     )

@@ -70,7 +70,7 @@ def _check_kind(dataset):
     if isinstance(dataset, datasets.IterableDataset):
         raise TypeError(
             "a streaming IterableDataset has no rows to map: load it without streaming=True, or save its "
-            "rows with seqcore.save"
+            "batches: seqcore.save(path, map(Columns.from_arrow, dataset.with_format('arrow').iter(1000)))"
         )
     if not isinstance(dataset, datasets.Dataset):
         raise TypeError(f"expected a datasets.Dataset, got {got(dataset)}")

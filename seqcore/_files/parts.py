@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from seqcore._arguments.protocols import is_of
+from seqcore._arguments.protocols import is_dataset, is_of
 from seqcore._arguments.shown import got, prefixed
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
@@ -34,9 +34,12 @@ def parts_of(given):
     if isinstance(given, list | tuple) and not any(_is_part(item) for item in given):
         return iter([(0, TensorSequence(given))])
     if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        call = "Columns.from_arrow" if hasattr(given, "columns") else "TensorSequence.from_arrow"
+        raise TypeError(f"expected a sequence to save, got a {type(given).__name__}: convert it with {call}")
+    if is_dataset(given):
         raise TypeError(
-            f"expected a sequence to save, got a {type(given).__name__}: convert it, or one of its columns, "
-            "with TensorSequence.from_arrow"
+            f"expected a sequence to save, got a {type(given).__name__} of Hugging Face: convert it with "
+            "Columns.from_dataset"
         )
     is_tensor = isinstance(given, str | bytes) or hasattr(given, "__array__") or hasattr(given, "__dlpack__")
     is_iterable = hasattr(type(given), "__iter__") or hasattr(type(given), "__getitem__")

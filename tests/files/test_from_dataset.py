@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from seqcore import Columns, TensorSequence
+from seqcore import Columns, TensorSequence, load, save
 
 datasets = pytest.importorskip("datasets")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of datasets and its packages
@@ -127,11 +127,14 @@ def test_a_dataset_in_memory_pickles_as_data():
     assert pickle.loads(pickle.dumps(columns)) == columns
 
 
-def test_what_is_refused(mapped):
+def test_what_is_refused(mapped, tmp_path):
     with pytest.raises(TypeError, match="a DatasetDict of 'train', 'test': pass dataset"):
         Columns.from_dataset(mapped.train_test_split(0.5))
-    with pytest.raises(TypeError, match="streaming IterableDataset"):
-        Columns.from_dataset(mapped.to_iterable_dataset())
+    streaming = mapped.to_iterable_dataset()
+    with pytest.raises(TypeError, match=r"streaming IterableDataset.*dataset\.with_format\('arrow'\)"):
+        Columns.from_dataset(streaming)
+    save(tmp_path / "saved.arrow", map(Columns.from_arrow, streaming.with_format("arrow").iter(7)))
+    assert load(tmp_path / "saved.arrow")["tokens"] == Columns.from_dataset(mapped)["tokens"]
     for wrong in ({"tokens": [[1]]}, [1], None):
         with pytest.raises(TypeError, match=r"expected a datasets\.Dataset, got"):
             Columns.from_dataset(wrong)
@@ -147,6 +150,17 @@ def test_what_is_refused(mapped):
     with pytest.raises((TypeError, ValueError), match=r"column 'a': .*columns=\['b'\] leaves it out"):
         Columns.from_dataset(records)
     assert Columns.from_dataset(records, ["b"])["b"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [Columns, Columns.from_arrow, TensorSequence.from_arrow, lambda data: save("data.arrow", data)],
+    ids=["Columns", "from_arrow", "a column", "save"],
+)
+def test_other_calls_name_this_one(mapped, call):
+    for given in (mapped, mapped.to_iterable_dataset()):
+        with pytest.raises(TypeError, match=r"Columns\.from_dataset"):
+            call(given)
 
 
 def test_a_file_that_changed_since_it_was_pickled(mapped, tmp_path):
