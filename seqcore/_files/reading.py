@@ -1,21 +1,21 @@
 """Memory-map files and read their elements as a sequence."""
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from typing import Any
 
 from seqcore._arguments.shown import prefixed, shown, shown_error
+from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.tables import check_names, inner_shape
 from seqcore._files.arrow import pyarrow
 from seqcore._files.megatron import opened, pair_of, refuse_column
 from seqcore._files.paths import Column, map_file
 from seqcore._files.targets import naming
 from seqcore.columns import Columns
-from seqcore.core.arrow import read_schema
+from seqcore.core.arrow import read_schema, read_stream
 from seqcore.core.maps import chained
 from seqcore.core.pickling import mark_origin
-from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 
 COLUMN = "tensors"  # the name of the column of a sequence
@@ -149,7 +149,11 @@ class File:
         """Return all columns as sequences by name. A single column has the name None, as in pickles of it."""
         batches = self._read_all()
         names = [None] if len(self.names) == 1 else self.names
-        return {name: self._sequence(batches, k, k, name)[0] for k, name in enumerate(names)}
+        chunks = None
+        if self._batches is not None:  # decompressed columns would keep each other in memory
+            with suppress(self.pa.ArrowException, ValueError):  # one by one, they are named
+                chunks = self._chunks(batches, self.schema)
+        return {name: self._sequence(batches, k, k, name, chunks)[0] for k, name in enumerate(names)}
 
     def column(self, name):
         """Return a column as a sequence, of views of the file if possible, and the bytes of memory it takes.
@@ -178,16 +182,25 @@ class File:
         unread, self._unread = self._unread, None
         return list(self._content()[1] if unread is None else unread)
 
-    def _sequence(self, batches, at, number, name):
+    def _sequence(self, batches, at, number, name, chunks=None):
         field = self.schema.field(number)
         with self._naming_column(field):
-            parts = [_validated(batch.select([at])) for batch in batches]
-            # As a table of one column, because arrays of pyarrow 16 lose the metadata of the field.
-            seq = TensorSequence.from_arrow(self.pa.Table.from_batches(parts, self.pa.schema([field])))
+            if chunks is None:
+                chunks = self._chunks([batch.select([at]) for batch in batches], self.pa.schema([field]))
+                at = 0
+            of_table, parts = chunks
+            seq = sequence_of(of_table.children[at], [part.children[at] for part in parts])
         column = Column(self.path, self.file.nbytes, self.file.time, name, len(seq))
         column.file = self if self.is_kept else None
         is_mapped = mark_origin(seq, column, self.file)
         return seq, 0 if is_mapped else seq.nbytes * (8 if seq.dtype == STRING else 1)
+
+    def _chunks(self, batches, schema):
+        """Return the type of batches, and each as imported data."""
+        for batch in batches:
+            batch.validate()  # checks that buffers are as long as needed: we trust nothing else of them
+        stream = read_stream(self.pa.Table.from_batches(batches, schema).__arrow_c_stream__())
+        return stream.field, list(stream)
 
     def _content(self, **options):
         return _content(self.pa, self.memory, self.pa.ipc.IpcReadOptions(**options) if options else None)
@@ -265,11 +278,6 @@ def _content(pa, memory, options):
         return reader.schema, iter(reader)
     reader = pa.ipc.open_file(source, options=options)
     return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
-
-
-def _validated(batch):
-    batch.validate()  # checks that buffers are as long as needed: we trust nothing else of them
-    return batch
 
 
 def _several(names):

@@ -280,6 +280,15 @@ def test_the_work_for_many_files(tmp_path, work):
     assert back == columns
 
 
+def test_batches_are_imported_once_for_all_columns(path, monkeypatch):
+    table = pa.table({f"{k}": [[k], []] * 3 for k in range(20)})
+    write_table(path, table, max_chunksize=1)
+    read_stream, made = reading.read_stream, []
+    monkeypatch.setattr(reading, "read_stream", lambda capsule: made.append(None) or read_stream(capsule))
+    assert sq.load(path) == Columns.from_arrow(table)
+    assert len(made) == 1
+
+
 def test_a_file_is_not_kept_by_what_was_loaded(path, work):
     given = {f"{i}": ["x" * 99] * 30 for i in range(20)}
     write_table(path, pa.table(given), compression="lz4")
