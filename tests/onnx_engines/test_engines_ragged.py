@@ -199,3 +199,53 @@ def test_rows_that_share_a_form_with_others():
                 assert len(one) == len(other)
                 assert all(map(np.array_equal, one, other))
     assert ran(used.engines)["tensors"] == (4, 0)
+
+
+ASSIGN = """assign (float[{n}, 8] x{also}) => (seq(float[8]) l)
+    <int64 zero = {{0}}, int64 two = {{2}}, bool yes = {{1}}> {{
+    e = SplitToSequence <keepdims = 0> (x)
+    xs = Shape (x)
+    n = Gather (xs, zero)
+    l = Loop (n, {first}, e) <body = b (int64 i, bool go, seq(float[8]) a) => (bool on, seq(float[8]) c) {{
+        on = Identity (go)
+        half = Div (i, two)
+        row = SequenceAt (a, half)
+        next = Neg (row)
+        z = SequenceErase (a, i)
+        c = SequenceInsert (z, next, i)
+    }}>
+}}"""
+
+
+def assigned(x, goes=True):
+    rows = [*x]
+    for i in range(len(rows) * goes):
+        rows[i] = -rows[i // 2]
+    return rows
+
+
+@pytest.mark.parametrize("first", ["yes", "goes"])
+@pytest.mark.parametrize(("nrows", "fits"), [(300, True), (301, False)])
+def test_lists_that_keep_their_length(monkeypatch, first, nrows, fits):
+    """A named length says nothing of how large they are. One check before the loop is enough."""
+    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 300)
+    also = ", bool goes" if first == "goes" else ""
+    used = Used(ASSIGN.format(n="N", first=first, also=also))
+    x = np.arange(nrows * 8, dtype=np.float32).reshape(nrows, 8)
+    for goes in (True, True, False, True):
+        feed = {"x": x} | ({"goes": np.array(goes)} if also else {})
+        (found,) = used.run(**feed)
+        assert all(map(np.array_equal, found, assigned(x, goes or not also)))
+    tensors = used.engines.tier("tensors")
+    assert (tensors.taken > 0, tensors.failures > 0) == (fits, not fits)
+    (loop,) = [node for node in tensors.made.prepared.model.graph.all_nodes() if node.is_op("Loop")]
+    assert not [node for node in loop.body.nodes if node.is_op("Size")]
+
+
+@pytest.mark.parametrize(("nrows", "fits"), [(300, True), (301, False)])
+def test_lists_of_a_known_size(monkeypatch, nrows, fits):
+    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 300)
+    used = Used(ASSIGN.format(n=nrows, first="yes", also=""))
+    x = np.ones((nrows, 8), np.float32)
+    assert all(map(np.array_equal, used.run(x=x)[0], assigned(x)))
+    assert (used.engines.tier("tensors") is not None) == fits

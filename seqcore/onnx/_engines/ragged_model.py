@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Set
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -169,10 +170,15 @@ def _check_conditions(prepared: Prepared) -> None:
 
 
 def _limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
-    """Let loops fail that carry large tensors of unknown length; return whether there are such.
+    """Let loops fail that carry large tensors of unknown size; return whether there are such.
 
-    The states of the given model are none of lists. If a state grows by as much in each iteration, the number
-    of these tells how large it gets.
+    The states of the given model are none of lists. If a state keeps its size, or grows by as much in each
+    iteration, that is checked before the loop.
+
+    Raises
+    ------
+    Declined
+        If a loop carries a tensor that is always large.
     """
     builder, found = Builder(prepared.model, "check"), False
     # A size beyond the table is an error. So an iteration has one node more, not four.
@@ -180,17 +186,21 @@ def _limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
     for loop in [node for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]:
         parts = parts_of(loop)
         states = zip(parts.initial, parts.states, parts.next_states, strict=True)
-        ours = [one for one in states if one[1] not in given_states and _may_grow(prepared.shape(one[2]))]
+        ours = [one for one in states if one[1] not in given_states and not _is_small(one[2], prepared)]
         is_told = not parts.why_not_a_range(prepared) and prepared.type(parts.trips).rank == 0
-        told = [(one[0], n) for one in ours if is_told and (n := _growth(*one[1:], prepared)) is not None]
-        names = [one[2] for one in ours if not is_told or _growth(*one[1:], prepared) is None]
+        growths = [_growth(state, after, prepared, is_told) for _, state, after in ours]
+        told = [one[0] for one, growth in zip(ours, growths, strict=True) if growth is not None]
+        names = [one[2] for one, growth in zip(ours, growths, strict=True) if growth is None]
         found |= bool(ours)
         if told:
             nodes = builder.before(loop)
-            size = nodes.op("Mul", parts.trips, nodes.constant(sum(growth for _, growth in told)))
-            for one in [one for one, _ in told if 0 not in (prepared.shape(one) or ())]:
-                size = nodes.op("Add", size, nodes.op("Size", one))
-            loop.inputs[1] = nodes.op("Gather", nodes.constant(table, bool), size, axis=0)
+            sizes = [nodes.op("Size", one) for one in told if 0 not in (prepared.shape(one) or ())]
+            growth = sum(filter(None, growths))
+            if growth or not sizes:
+                sizes.append(nodes.op("Mul", parts.trips, nodes.constant(growth)))
+            size = reduce(lambda one, other: nodes.op("Add", one, other), sizes)
+            check = nodes.op("Gather", nodes.constant(table, bool), size, axis=0)
+            loop.inputs[1] = check if parts.begins(prepared) else nodes.op("And", parts.condition, check)
         if names:
             nodes = Nodes(builder, "check", loop.body.nodes)
             sizes = [nodes.op("Size", one) for one in names]
@@ -200,16 +210,29 @@ def _limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
     return found
 
 
-def _growth(state: str, after: str, prepared: Prepared) -> int | None:
+def _growth(state: str, after: str, prepared: Prepared, is_told: bool) -> int | None:
     """Return how many numbers a state gets in each iteration, None if that may differ."""
-    node = prepared.producer(after)
+    shape = prepared.shape(state)
+    if shape is not None and None not in shape:
+        return 0
+    node = prepared.producer(after) if is_told else None
     others = [name for name in node.inputs if name != state] if node and node.is_op("Concat") else []
     if node is None or len(others) != 1 or len(node.inputs) != 2:
         return None
-    shape = prepared.shape(others[0]) or (None,)
+    return _size_of(prepared.shape(others[0]))
+
+
+def _is_small(name: str, prepared: Prepared) -> bool:
+    """Return whether a tensor is small in every run; raise Declined where a copy of it takes too long."""
+    size = _size_of(prepared.shape(name))
+    if size is not None and size > MOST_COPIED_IN_LOOPS:
+        raise Declined("its loops would copy large tensors")
+    return size is not None
+
+
+def _size_of(shape: Shape) -> int | None:
+    """Return how many numbers a tensor of a shape has, None where that isn't known."""
+    if shape is None:
+        return None
     lengths = [length for length in shape if isinstance(length, int)]
-    return math.prod(lengths) if len(lengths) == len(shape) else None
-
-
-def _may_grow(shape: Shape) -> bool:
-    return shape is None or None in shape
+    return math.prod(lengths) if len(lengths) == len(shape) or 0 in lengths else None
