@@ -249,3 +249,25 @@ def test_lists_of_a_known_size(monkeypatch, nrows, fits):
     x = np.ones((nrows, 8), np.float32)
     assert all(map(np.array_equal, used.run(x=x)[0], assigned(x)))
     assert (used.engines.tier("tensors") is not None) == fits
+
+
+def test_strings_stay_in_lists():
+    """A copied string costs as much as many numbers, and onnxruntime's lists copy pointers."""
+    used = Used("""<ir_version: 8, opset_import: ["": 19]>
+    matches (string[N] x, string[V] all) => (seq(string[]) l) <bool yes = {1}> {
+        n = Size (x)
+        e = SequenceEmpty <dtype = 8> ()
+        l = Loop (n, yes, e) <body = b (int64 i, bool go, seq(string[]) a) => (bool on, seq(string[]) c) {
+            on = Identity (go)
+            s = Gather (x, i)
+            same = Equal (all, s)
+            found = Compress (all, same)
+            c = SequenceInsert (a, found)
+        }>
+    }""")
+    x = np.array([str(k % 7) for k in range(600)], object)
+    for _ in range(4):
+        (found,) = used.run(x=x, all=x[:50])
+        assert all(list(one) == [s for s in x[:50] if s == k] for one, k in zip(found, x, strict=True))
+    assert used.engines.tier("tensors") is None
+    assert ran(used.engines)["long"] == (4, 0)
