@@ -251,6 +251,18 @@ def test_lists_of_a_known_size(monkeypatch, nrows, fits):
     assert (used.engines.tier("tensors") is not None) == fits
 
 
+def test_few_large_elements(monkeypatch):
+    """onnxruntime copies pointers to them: steps would take a session's run for each iteration."""
+    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 40)
+    used = Used(ASSIGN.format(n="N", first="yes", also=""))
+    x = np.ones((100, 8), np.float32)
+    for _ in range(5):
+        assert all(map(np.array_equal, used.run(x=x)[0], assigned(x)))
+    counts = ran(used.engines)
+    assert counts["large"][0] > 0
+    assert "given steps" not in counts
+
+
 def test_strings_stay_in_lists():
     """A copied string costs as much as many numbers, and onnxruntime's lists copy pointers."""
     used = Used("""<ir_version: 8, opset_import: ["": 19]>

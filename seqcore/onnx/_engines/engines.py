@@ -7,6 +7,7 @@
             short           onnxruntime runs the given model, while its sequences are short
             long            the same with any number of iterations, if no other way is quick
             tensors         onnxruntime runs the lowered model, if it needs no sequences
+            large           as `long`, where few elements are too large for tensors
             steps           the lowered model in steps, if it has sequences
             given steps     the given model in steps: results, or the error with the node's name
 
@@ -205,10 +206,14 @@ class Compiled:
             if longest == FEW:  # or fewer, by their nodes
                 longest = quick_from(made.prepared, given if short.made is None else short.made.prepared)
             tiers = [self._up_to(longest, short)] if longest else []
-        if carries_lists(lowered) and (made is None or longest == LONG_TO_STACK):
-            most = longest or MOST_EDITED
-            tiers.append(Tier("long", partial(self._made_whole, lowered, most_elements=most)))
-        return tiers if made is None else [*tiers, tensors]
+        many = partial(self._made_whole, lowered, most_elements=MOST_EDITED)
+        carries = carries_lists(lowered)
+        if made is None:
+            return [*tiers, Tier("long", many)] if carries else tiers
+        if carries and longest == LONG_TO_STACK:
+            tiers.append(Tier("long", partial(self._made_whole, lowered, most_elements=longest)))
+        is_limited = carries and made.may_be_long
+        return [*tiers, tensors, Tier("large", many)] if is_limited else [*tiers, tensors]
 
     def _up_to(self, longest: int, tier: Tier) -> Tier:
         """Return a tier for at most so many elements and iterations."""
