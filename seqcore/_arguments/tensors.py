@@ -245,7 +245,7 @@ def _from_python(value, dtype, at):
     _collect_types(value, weak, strong, at)
     given, value = value, _as_tuples(value)
     if not weak and len(strong) == 1 and dtype in (None, *strong) and STRING not in strong:
-        return _rectangular(value, *strong, at)
+        return _rectangular(value, next(iter(strong)), at)
     if (str in weak or STRING in strong) and len(weak | strong) > 1 and ({*weak, *strong} - {str, STRING}):
         raise TypeError(
             f"{name_of(at)} mixes strings and numbers, expected one kind: {shown(given, 80)}; "
