@@ -121,6 +121,17 @@ def test_special_numbers(name):
 
 
 @pytest.mark.parametrize("name", NUMERIC_NAMES)
+def test_usual_numbers(name):
+    """Each reduction of each width, whose result says of every number whether it was counted."""
+    rng = np.random.default_rng(0)
+    for how, width, axis in itertools.product(UFUNCS + FUNCTIONS, [(), (3,), (2, 3)], [0, -1, None]):
+        shapes = [(n, *width) for n in (1, 2, 9)] if axis != -1 else [(2, *width[:1], n) for n in (1, 2, 9)]
+        arrays = [rng.integers(1, 4, shape).astype(dtype_of(name)) for shape in shapes]
+        for seq in (TensorSequence(arrays), TensorSequence(arrays, copy=True)):
+            check(seq, arrays, how, axis)
+
+
+@pytest.mark.parametrize("name", NUMERIC_NAMES)
 def test_special_numbers_with_a_beginning(name):
     """`initial` is the first operand of each element's reduction, empty ones too."""
     arrays = [*pairs(name), np.empty(0, dtype_of(name))]
