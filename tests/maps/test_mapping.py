@@ -28,9 +28,11 @@ class TestRejectedBeforeTheFirstCall:
         calls = []
         choice = [sq.sequence_empty("int64"), *(numbers(n, kind) for n in range(1, 5))]
         sequences, first, last = [choice[n] for n in lengths], lengths[0], lengths[-1]
-        with pytest.raises(ValueError, match=rf"\b({first}\b.*\b{last}|{last}\b.*\b{first})\b"):
+        with pytest.raises(ValueError, match=rf"\b({first}\b.*\b{last}|{last}\b.*\b{first})\b") as caught:
             sq.sequence_map(lambda *tensors: calls.append(tensors), *sequences, max_workers=max_workers)
         assert calls == []
+        wrong = next(i for i, n in enumerate(lengths) if n != first)
+        assert ("a list counts as a sequence" in str(caught.value)) == isinstance(sequences[wrong], list)
 
     @pytest.mark.parametrize("seq", [np.zeros((2, 3)), None, 3, "ab"])
     def test_first_input_is_no_sequence(self, max_workers, seq):

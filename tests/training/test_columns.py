@@ -294,6 +294,9 @@ def test_damaged_pickles():
     for shape in ((-1,), (2, -2)):
         with pytest.raises(ValueError, match="the pickle is damaged: rows of column 'a'"):
             make(cls, {"a": TensorSequence(dtype="int8")}, {"a": shape})
+    for shape in ((0,), (2, 0)):
+        empty = Columns({"a": np.zeros((3, *shape))})
+        assert pickle.loads(pickle.dumps(empty)) == empty
     for other in (dict, 3, columns_of(5)):
         with pytest.raises(TypeError, match="the pickle is damaged: expected Columns, got"):
             make(other, sequences, inner)
