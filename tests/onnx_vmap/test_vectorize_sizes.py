@@ -102,6 +102,18 @@ class TestLoopsForLarge:
             check_at_once(text, feeds_of(width, [-1, *range(12), 60, 61]), nloops=1)
 
 
+@pytest.mark.parametrize("lengths", ["two, w", "w, two"])
+def test_lengths_in_a_vector(small, lengths):
+    """A run brings one of them; the other is known."""
+    text = body("h = Expand(a, u) e = ReduceSum<keepdims = 0>(h)", "float", x="float", w="int64[1]")
+    text = text.replace("<bool", "<int64[1] two = {2}, bool")
+    text = text.replace("all_e = Loop", f"u = Concat<axis = 0>({lengths}) all_e = Loop")
+    tensors = {"x": some("float", 60)}
+    feeds = [{**tensors, "w": np.array([k]), "n": np.array(n)} for n in (0, 1, 2, 5, 12) for k in (1, 3, 9)]
+    result, _ = check_at_once(text, feeds, nloops=1)
+    assert takes_first(result, feeds) == [2 * feed["w"][0] * feed["n"] in range(1, 65) for feed in feeds]
+
+
 @pytest.mark.parametrize(("code", "widths"), [("e = Add(a, w)", (3, 9)), (OUTER, (1, 3, 5))])
 def test_lists(small, code, widths):
     after = "y = ConcatFromSequence<axis = 0, new_axis = 1>(l) p = SequenceLength(l) q = SequenceAt(l, #-1)"
