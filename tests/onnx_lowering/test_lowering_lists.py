@@ -90,11 +90,12 @@ class TestReads:
         step = f"q = Gather(x, i) h = SequenceAt(s, {at}) e = Add(q, h) t = SequenceInsert(s, e, zero)"
         check(loop(step, start=TWO), feeds())
 
-    @pytest.mark.parametrize("at", ["back, 1", "before, 1", "zero, 0", "one, 0"])
+    @pytest.mark.parametrize("at", ["back, 1", "before, 1", "last, 1", "zero, 0", "one, 0"])
     def test_of_a_list_of_any_length(self, at):
         at, end = at.split(", ")
         insert = "t = SequenceInsert(s, e)" if end == "1" else "t = SequenceInsert(s, e, zero)"
-        step = f"q = Gather(x, i) h = SequenceAt(s, {at}) e = Add(q, h) {insert}"
+        last = "count = SequenceLength(s) last = Sub(count, one)"
+        step = f"q = Gather(x, i) {last} h = SequenceAt(s, {at}) e = Add(q, h) {insert}"
         text = loop(step, start="first = SplitToSequence<keepdims = 0>(y0)")
         text = text.replace("int64 n,", "float[R, 4] y0, int64 n,")
         check(text, [feed | {"y0": rows(k, 4, seed=9)} for feed in feeds() for k in (0, 1, 2, 5)])
