@@ -46,7 +46,7 @@ SMALLER = [*GAPS, "-fno-plt"] if sys.platform == "linux" else []
 LINK = ["-Wl,-s,--build-id=none"] if IS_STRIPPED else []
 
 # Python's own -O3 pays only for loops over numbers. Smaller code builds in less time, and is as fast.
-OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS, "padding": SYMBOLS}
+OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS}
 OPTIMIZE |= {name: [*SYMBOLS, "-Os"] for name in ("arrow", "embedding", "maps", "pickling")}
 
 
