@@ -24,9 +24,9 @@ from seqcore.core.store cimport (
     DAMAGED, EVEN, MAX_BYTES, MAX_NDIM, OK, OUT_OF_RANGE, PADDED, RANK_DIFFERS, SHAPED, SHAPE_DIFFERS,
     WHOLE, Block as Elements, Piece, Share, Slot, Source, Span, Status, Store, Table, TableOwner, add_run,
     begin_blocks, element_of, extent, extent_in, finished, first_span, has_runs, is_worth_releasing,
-    make_element, new_runs, new_slots, offsets_table, owned_offsets, owner_of, raise_damaged, raise_for,
-    read_block, read_one, runs_of, shape_of, share as retained, share_of, size_of, strides_of, take_whole,
-    views_table,
+    make_element, new_runs, new_slots, offsets_table, owned_offsets, owner_of, piece_nbytes, raise_damaged,
+    raise_for, read_block, read_one, runs_of, shape_of, share as retained, share_of, size_of, strides_of,
+    take_whole, views_table,
 )
 from seqcore.core.interrupts import let_others_in
 from seqcore._arguments.shown import shown_number
@@ -1354,7 +1354,7 @@ cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype w
     cdef Elements block
     cdef Piece piece
     cdef Status status = OK
-    cdef Py_ssize_t i, first, at = 0
+    cdef Py_ssize_t i, first, last, at = 0
     begin_blocks(&block, result.store, 0, size_of(result.store))
     if find_loop(ufunc, wanted.type_num, &loop):
         if is_worth_releasing(result.store):
@@ -1373,8 +1373,8 @@ cdef Store *accumulated(Store *store, cnp.dtype dtype, object ufunc, cnp.dtype w
             for i in range(block.n):
                 element_of(&block, i, &piece)
                 first = (piece.data - cnp.PyArray_BYTES(items)) // cnp.PyArray_ITEMSIZE(items)
-                shape = shape_of(&piece)
-                part = items[first:first + int(np.prod(shape))].reshape(shape)
+                last = first + piece_nbytes(&piece) // cnp.PyArray_ITEMSIZE(items)
+                part = items[first:last].reshape(shape_of(&piece))
                 part[...] = ufunc.accumulate(part, 0, wanted)
             let_others_in()
     if status != OK:
