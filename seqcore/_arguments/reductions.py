@@ -101,6 +101,30 @@ class Plan(NamedTuple):
         start: dict[str, Any] = {} if self.initial is None else {"initial": self.initial[()]}
         return self.ufunc.reduce(element, axis=self.axis, dtype=self.dtype, **start)
 
+    def of_rows(self, values, lengths, first):
+        """Return a ufunc's results for rows one behind the other, as its `reduce` has them for each.
+
+        Those without numbers take no place between the others. `first` is the number of the first row.
+        """
+        filled = lengths > 0
+        if not filled.all() and self.empty is None and self.fill is None:
+            raise_empty(self.name, first + int(np.argmin(filled)))
+        results = np.full(len(lengths), self.start if self.empty is None else self.empty, self.dtype)
+        if filled.any():
+            starts = (np.cumsum(lengths) - lengths)[filled]
+            made = self.ufunc.reduceat(values, starts, dtype=self.dtype)
+            # From the identity reduce starts, unlike reduceat.
+            results[filled] = made if self.fill is None else self.ufunc(self.start, made)
+        return results
+
+
+def raise_empty(name, at):
+    """Raise the error for an element without numbers."""
+    raise ValueError(
+        f"element {at} is empty, and {name} has no result for that: pass the result for empty elements as "
+        "empty=, or drop them first, for example by seq[seq.lengths() > 0]"
+    )
+
 
 def is_reduction(body):
     """Return whether a function is one of NumPy's reductions that `reduce` knows."""

@@ -32,7 +32,7 @@ from seqcore.core.store cimport (
     row_nbytes, same_layout, same_shape, shape_of, size_of, solid, strides_of,
 )
 from seqcore.core.interrupts import let_others_in
-from seqcore._arguments.reductions import plan_of
+from seqcore._arguments.reductions import plan_of, raise_empty
 from seqcore._arguments.shown import shown
 
 cnp.import_array()
@@ -791,11 +791,6 @@ cdef int raise_for_reduction(int status, const Reduction *reduction, const Store
                      "shape, axis=None reduces whole elements to one number each")
 
 
-cdef int raise_empty(object name, Py_ssize_t at) except -1:
-    raise ValueError(f"element {at} is empty, and {name} has no result for that: pass the result for empty "
-                     "elements as empty=, or drop them first, for example by seq[seq.lengths() > 0]")
-
-
 # -- the call ------------------------------------------------------------------------------------------
 
 cdef int numbers_of(object dtype) except -1:
@@ -944,18 +939,8 @@ cdef object reduced_at_once(Store *store, object plan, cnp.dtype dtype):
         let_others_in()
         some = min(some, n - first)
         part = cast_some(store, first, some, dtype, dtype)
-        lengths = lengths_of(part.store, np.int64)
-        filled = lengths > 0
-        if not filled.all():
-            if plan.empty is None and plan.fill is None:
-                raise_empty(plan.name, first + np.argmin(filled))
-            result[first:first + some] = plan.start if plan.empty is None else plan.empty
-        if filled.any():        # those without numbers take no place between the others
-            starts = (np.cumsum(lengths) - lengths)[filled]
-            made = plan.ufunc.reduceat(values_of(part.store, dtype), starts, dtype=plan.dtype)
-            if plan.fill is not None:       # from which reduce starts, unlike reduceat
-                made = plan.ufunc(plan.start, made)
-            result[first:first + some][filled] = made
+        result[first:first + some] = plan.of_rows(values_of(part.store, dtype),
+                                                  lengths_of(part.store, np.int64), first)
         first += some
     return result
 
