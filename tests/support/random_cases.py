@@ -37,8 +37,8 @@ def seeds(few, many):
 
 
 def examples(many):
-    """How many of Hypothesis' examples a test has: so many with a seed, a third without."""
-    return max(many // 3, 6) if run_seed() is None else many
+    """How many of Hypothesis' examples a test has: so many with a seed, a quarter without."""
+    return max(many // 4, 6) if run_seed() is None else many
 
 
 def load_profile():
