@@ -13,7 +13,7 @@ from support import case_ids, random_cases
 from support.old_versions import skip_faults
 
 FEW = 8  # cases of a product of parameters that pytest runs without -m
-SOME = 30  # cases that a merge waits for, of a product that is mostly slow
+SOME = 20  # cases that a merge waits for, of a product that is mostly slow
 
 HAS_ONNX = find_spec("onnx") and find_spec("onnxruntime")
 collect_ignore_glob = [] if HAS_ONNX else ["onnx_*"]
