@@ -396,7 +396,7 @@ def viewed(*rows, texts=(b"x" * 22,), size=22):
 )
 @pytest.mark.parametrize("place", range(3))
 def test_strings_that_are_not_utf8(bad, place):
-    """The strings before it are let go. Its error counts from its own beginning."""
+    """The strings before it are released, and the error gives positions within the string itself."""
     words = [b"first", "語".encode(), b"last"]
     words[place] = bad
     with pytest.raises(UnicodeDecodeError) as caught:
