@@ -156,7 +156,8 @@ class RaggedModel:
         if len(tensors) == 1:
             return split_equally(next(results), 0, 1, True)
         values, lengths = next(results), next(results)
-        return split_by_lengths(values, 0, lengths)
+        # There is a length for each element, unless they are stacked.
+        return split_by_lengths(values, 0, lengths) if lengths.ndim else split_equally(values, 0, 1, True)
 
 
 def _check_conditions(prepared: Prepared) -> None:

@@ -5,6 +5,7 @@ of rank 0                    s_values (n,)
 (None, 4, 2)                 s_values (sum of the lengths, 4, 2), s_lengths (n,)
 (None, None)                 s_values (all numbers,), s_extents (n, 2)
 (4, 2), out of a session     s_rows (n, 4, 2)
+(None, 4, 2), the same       as above, or stacked s_values (n, length, 4, 2) and s_lengths ()
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ FROM_EXTENTS, TO_TENSORS = "seqcore.FromExtents", "seqcore.ToTensors"
 class Layout(NamedTuple):
     """The tensors that stand for a sequence: by the elements' type, and the known part of their shape.
 
-    `are_rows` is True for a single tensor of elements of one shape, one behind the other.
+    `leaves_session` is True for what a session gets of onnxruntime: it tells a stack from joined values.
     """
 
     number: int
     shape: tuple[int | None, ...]
-    are_rows: bool = False
+    leaves_session: bool = False
+
+    @property
+    def are_rows(self) -> bool:
+        """True for a single tensor of elements of one shape, one behind the other."""
+        return self.leaves_session and has_no_zeros(self.shape)
 
     @property
     def has_lengths(self) -> bool:
@@ -51,12 +57,14 @@ class Layout(NamedTuple):
     def attributes(self) -> dict[str, list[int]]:
         """Return what the nodes of ours have: the shape, -1 for what isn't known."""
         shape = [-1 if length is None else length for length in self.shape]
-        return ({"shape": shape} if shape else {}) | ({"rows": [1]} if self.are_rows else {})
+        return ({"shape": shape} if shape else {}) | ({"session": [1]} if self.leaves_session else {})
 
-    def types(self) -> list[tuple[int, tuple[int | None, ...]]]:
-        """Return the element type and the shape of each."""
+    def types(self) -> list[tuple[int, tuple[int | None, ...] | None]]:
+        """Return the element type and the shape of each, None where that depends on how they are made."""
         if self.are_rows:
             return [(self.number, (None, *self.shape))]
+        if self.leaves_session and self.shape:
+            return [(self.number, None), (TensorProto.INT64, None)]
         if not self.shape:
             return [(self.number, (None,))]
         if self.has_lengths:
@@ -119,7 +127,7 @@ def open_sequences(given: Prepared, kept: set[str], is_for_session: bool = False
             fixed = from_type_proto(graph.declared.get(name, TypeProto())).shape
             type_ = type_._replace(shape=(None,) if fixed is None else fixed)
         if name not in kept and (layout := _layout_of(type_, is_for_session)) is not None:
-            layout = layout._replace(are_rows=is_for_session and has_no_zeros(layout.shape))
+            layout = layout._replace(leaves_session=is_for_session)
             outputs[name] = _name_tensors(model, name, layout, taken)
             nodes = Nodes(builder, Node("", [], [], name))
             nodes.ops(TO_TENSORS, [name], outputs[name], **layout.attributes())
@@ -170,15 +178,18 @@ def _nodes_in(builder: Builder, name: str, tensors: list[str], layout: Layout) -
 
 def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> None:
     """Make the tensors of a sequence that has no element, ever, if it can be made: `count` is then 0."""
-    for (number, shape), out in zip(layout.types(), outs, strict=True):
-        behind = [[length or 0 for length in shape[1:]]] if shape[1:] else []
-        zeros(nodes, number, nodes.join_axes(count, *behind), out)
+    joined = layout._replace(leaves_session=layout.are_rows)
+    for (number, shape), out in zip(joined.types(), outs, strict=True):
+        behind = [length or 0 for length in (shape or ())[1:]]
+        zeros(nodes, number, nodes.join_axes(count, *([behind] if behind else [])), out)
 
 
 def give_rows(nodes: Nodes, rows: str, layout: Layout, outs: list[str]) -> None:
     """Make the tensors of a sequence of elements that are stacked."""
-    if layout.are_rows or not layout.shape:
+    if layout.leaves_session or not layout.shape:
         nodes.op("Identity", rows, out=outs[0])
+        for lengths in outs[1:]:
+            nodes.op("Identity", nodes.constant(0), out=lengths)  # not one for each element: they are stacked
         return
     shape = nodes.op("Shape", rows)
     n = nodes.slice(shape, nodes.constant([0]), nodes.constant([1]), 0)

@@ -234,8 +234,8 @@ def _axes_of(names: list[str], prepared: Prepared) -> set[int | None]:
             if node is None and graph is prepared.model.graph:
                 axes.add(None)
             elif node is not None and node.op_type == TO_TENSORS:
-                has_lengths = min(node.attribute("shape", [-1])[1:], default=0) >= 0
-                axes.add(0 if has_lengths and not node.attribute("rows", 0) else None)
+                are_joined = len(node.outputs) == 2 and min(node.attribute("shape")[1:], default=0) >= 0
+                axes.add(0 if are_joined else None)
             elif node is not None and node.is_op("ConcatFromSequence"):
                 is_stack = bool(node.attribute("new_axis", 0))
                 axes.add(None if is_stack else axis_from_front(node.attribute("axis", 0), rank))

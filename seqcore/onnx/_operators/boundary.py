@@ -87,4 +87,4 @@ def _told_shape(node):
 
 
 def _layout(node, type_):
-    return Layout(type_.number, _told_shape(node), bool(node.attribute("rows", 0)))
+    return Layout(type_.number, _told_shape(node), bool(node.attribute("session", 0)))
