@@ -49,8 +49,7 @@ LINK = ["-Wl,-s,--build-id=none"] if IS_STRIPPED else []
 
 # Python's own -O3 pays only for loops over numbers. Smaller code builds in less time, and is as fast.
 OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS}
-OPTIMIZE |= {name: [*SYMBOLS, "-Os", *SMALLER] for name in ("embedding", "maps")}
-OPTIMIZE |= {name: [*SYMBOLS, *SMALLEST] for name in ("arrow", "pickling")}
+OPTIMIZE |= {name: [*SYMBOLS, *SMALLEST] for name in ("arrow", "embedding", "maps", "pickling")}
 
 
 def flags_of(name):
