@@ -16,7 +16,8 @@ from support.surface import CALLS, FITTING, SEQUENCES, Operands, made
 
 LOOKS = [one for one in CALLS.values() if not one.raises and one.section != "files" and one.memory != "out"]
 ELEMENTS = ("__iter__", "__reversed__", "__getitem__", "pop")  # calls whose arrays are elements
-TURNED = ("turned", "turned rows", "one turned")  # kinds whose elements were given with negative strides
+# Kinds whose elements were given with strides that PyTorch refuses.
+TURNED = ("turned", "turned rows", "one turned", "turned columns", "a field")
 SELECTED = ("Columns.__getitem__, a mask", "Columns.__getitem__, two falling", "Columns.__getitems__")
 KINDS = [kind for kind in SEQUENCES if kind not in ("large", "thousands")]  # as the others, and longer
 WHOSE = {
@@ -62,7 +63,12 @@ def test_no_stride_is_negative(whose):
 
 def test_arrays_are_aligned():
     everything = handed_out("sequences") + handed_out("columns")
-    assert [where for *_, where, array, _ in everything if not array.flags.aligned] == []
+    wrong = [
+        where
+        for _, kind, where, array, element in everything
+        if not (array.flags.aligned or (element and kind == "a field"))
+    ]
+    assert wrong == []
 
 
 def test_elements_and_values_are_read_only():

@@ -24,6 +24,7 @@ LARGE = np.zeros(100_000, np.float32)
 ROWS, RANK5, EACH = np.zeros((3000, 2)), np.zeros((2,) * 5), np.array([1000, 2000])
 OFFSETS, LENGTHS = np.array([0, 3, 3, 20]), np.array([3, 0, 17])
 MASK = np.arange(4) < np.array([[0], [1], [4], [2], [3]])
+RECORDS = np.zeros(6, [("x", "f8"), ("flag", "i1")])
 BATCH, LARGE_NUMBERS = np.zeros((5, 4, 2), np.float32), np.arange(1000, 1020)
 SIZES = np.arange(40) % 7
 SOURCES = [i % 2 for i in range(len(SIZES))]  # of a mixture
@@ -88,6 +89,8 @@ SEQUENCES = {
     "turned": lambda: TensorSequence([BASE[::-1], BASE[:5, ::-1]]),
     "turned rows": lambda: sq.split_to_sequence(BASE[::-1]),
     "one turned": lambda: TensorSequence([LARGE_NUMBERS[::-1]]),
+    "turned columns": lambda: sq.split_to_sequence(BASE[:, ::-1]),
+    "a field": lambda: sq.split_to_sequence(RECORDS["x"]),
     "columns": lambda: sq.split_to_sequence(BASE, 1, axis=1),
     "rows of a matrix": lambda: sq.split_to_sequence(BASE, keepdims=0),
     "a row of a matrix": lambda: sq.split_to_sequence(BASE, keepdims=0)[4:5],
