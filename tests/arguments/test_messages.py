@@ -84,6 +84,7 @@ MISTAKES = [
     ("sq.TensorSequence([['a'], [['b'], 'c']])", ValueError, ["tensors[1]", "ragged", "[1] is not a list"]),
     # Values that are not tensors.
     ("sq.TensorSequence([F8, None])", TypeError, ["tensors[1]", "None", "expected an array"]),
+    ("sq.TensorSequence([np.array(['a', b'b'], object)])", TypeError, ["tensors[0]", "bytes"]),
     ("sq.TensorSequence([{'a': F8}])", TypeError, ["tensors[0]", "dict", "expected an array"]),
     ("sq.TensorSequence([F8, np.ma.array([1.0])])", TypeError, ["tensors[1]", "masked", ".filled()"]),
     (

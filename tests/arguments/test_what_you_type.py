@@ -115,17 +115,6 @@ def test_row(typed, ways):
     assert names["seq"] == before
 
 
-def test_names_of_arrays_are_no_attributes():
-    seq = sq.TensorSequence([[1, 2], [3]])
-    for name in ("sum", "mean", "max", "argmax", "shape", "ndim", "map", "sort", "pad", "concat"):
-        assert not hasattr(seq, name)
-        assert name not in dir(seq)
-        with pytest.raises(AttributeError, match=f"TensorSequence' object has no attribute '{name}'"):
-            getattr(seq, name)
-    with pytest.raises(AttributeError, match=r"module 'seqcore' has no attribute 'concat'"):
-        sq.concat  # noqa: B018
-
-
 class TestFunctionsOfNumPy:
     """Whether the elements could be stacked or not, which a function would do without a word."""
 

@@ -1,8 +1,5 @@
-"""at, insert, erase, construct, empty, length: positions, types, what is a tensor; the oracle is `list`."""
+"""at, insert, erase, construct, empty, length: positions and types; the oracle is `list`."""
 
-import re
-
-import ml_dtypes
 import numpy as np
 import pytest
 from support.strategies import assert_holds, filled, types_and_layouts
@@ -64,47 +61,6 @@ def test_any_type_goes_into_an_empty_list():
         sq.sequence_insert([], 3, 1)
     with pytest.raises(TypeError, match="int8"):
         sq.sequence_insert(sq.sequence_empty("int8"), np.zeros(1))
-
-
-MAKERS = pytest.mark.parametrize(
-    "make", [sq.sequence_construct, sq.split_to_sequence, lambda tensor: sq.sequence_insert([tensor], tensor)]
-)
-
-
-@MAKERS
-class TestWhatIsATensor:
-    @pytest.mark.parametrize("dtype", ["U3", np.dtypes.StringDType()])
-    def test_string_arrays_are_converted(self, make, dtype):
-        seq = make(np.array([["ab", ""], ["ä", "xyz"]], dtype))
-        assert seq.dtype == object
-        assert seq[0].flat[0] == "ab"
-        assert {type(word) for tensor in seq for word in tensor.flat} == {str}
-
-    def test_subclasses_come_out_plain(self, make):
-        class Mine(np.ndarray):
-            pass
-
-        assert type(make(np.arange(6).reshape(3, 2).view(Mine))[0]) is np.ndarray
-
-    @pytest.mark.parametrize(
-        "dtype",
-        ["M8[s]", "m8[ns]", "S3", "V4", [("a", int)], ml_dtypes.float8_e5m2, ml_dtypes.int4],
-    )
-    def test_foreign_type(self, make, dtype):
-        name = "structured" if np.dtype(dtype).names else re.escape(np.dtype(dtype).name)
-        with pytest.raises(TypeError, match=name):
-            make(np.zeros(3, dtype))
-
-    @pytest.mark.parametrize("stranger", [None, 1, b"a", float("nan"), ["a"], np.int64(1)])
-    def test_objects_that_are_no_str(self, make, stranger):
-        tensor = np.array(["a", "b", "c"], object)
-        tensor[1] = stranger
-        with pytest.raises(TypeError, match=type(stranger).__name__):
-            make(tensor)
-
-    def test_masked_array(self, make):
-        with pytest.raises(TypeError, match="mask"):
-            make(np.ma.masked_array([1, 2, 3], [0, 1, 0]))
 
 
 class TestEmptyAndLength:

@@ -57,22 +57,10 @@ def test_an_axis_that_edits_the_array_is_read_first():
         sq.split_to_sequence(array, axis=Axis())
 
 
-def test_a_number_too_large_beside_a_numpy_scalar():
-    seq = TensorSequence(dtype="float32")
-    with pytest.raises(OverflowError):
-        seq.append([np.float32(1), 1e300])
-    assert len(seq) == 0
-
-
 def test_compacting_elements_without_items():
     seq = TensorSequence([np.empty((2**62, 0), np.int8)] * 3)
     seq.compact()
     assert seq.shapes == [(2**62, 0)] * 3
-
-
-def test_ragged_lists_of_strings():
-    with pytest.raises(ValueError, match="ragged"):
-        TensorSequence(dtype="string").append([["a"], ["b", "c"]])
 
 
 @pytest.mark.parametrize("options", [{}, {"max_workers": 2, "chunksize": 2}, {"output_dtypes": "float32"}])
@@ -88,13 +76,3 @@ def test_whatever_a_result_raises_names_its_element(make_error, options):
         sq.sequence_map(lambda t: Result() if t[0] == 5 else 1.5, [[i] for i in range(8)], **options)
     assert caught.value is error
     assert "element 5" in error.__notes__[0]
-
-
-def test_deleting_a_slice_leaves_the_cursor_there():
-    seq = sq.split_to_sequence(np.arange(100))
-    del seq[40:42]
-    del seq[10:30:3]
-    assert [int(t[0]) for t in seq] == [
-        i for i in range(100) if i not in (40, 41) and i not in range(10, 30, 3)
-    ]
-    seq._check()

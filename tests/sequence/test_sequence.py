@@ -194,8 +194,3 @@ def test_numpy_does_not_broadcast_over_it(arrays):
         np.add(np.ones(3, "float32"), seq)
     with pytest.raises(TypeError):
         seq - np.ones(3, "float32")
-
-
-def test_sequences_have_no_order(arrays):
-    with pytest.raises(TypeError):
-        TensorSequence(arrays) < TensorSequence(arrays)  # noqa: B015

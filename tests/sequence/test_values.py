@@ -220,8 +220,9 @@ def test_foreign_byte_orders_are_converted(name, order):
     assert_holds(split_to_sequence(foreign, keepdims=0), list(native))
 
 
-def test_foreign_strings_are_converted():
-    assert_holds(TensorSequence([np.array(["ab", "c"], ">U2")]), [np.array(["ab", "c"], object)])
+@pytest.mark.parametrize("dtype", [">U2", np.dtypes.StringDType()])
+def test_foreign_strings_are_converted(dtype):
+    assert_holds(TensorSequence([np.array(["ab", "c"], dtype)]), [np.array(["ab", "c"], object)])
 
 
 @given(arrays(number_names, layouts=st.just("unaligned")))

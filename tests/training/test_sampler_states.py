@@ -122,12 +122,6 @@ def test_a_pickle_at_the_end_of_an_epoch():
     assert len(list(other)) == 2
 
 
-def test_copies_and_pickles():
-    sampler = BatchSampler(range(50), capacity=60, seed=3)
-    for other in (copy.deepcopy(sampler), pickle.loads(pickle.dumps(sampler))):
-        assert list(other) == list(sampler)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
