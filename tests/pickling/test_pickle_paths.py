@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from support.saved import MAPPED_NAMES, lies_in, needs_proc, pa, ragged, saved, write_column
+from support.saved import MAPPED_NAMES, lies_in, needs_proc, ragged, saved
 from support.strategies import assert_holds, filled
 
 import seqcore as sq
@@ -55,31 +55,6 @@ def test_a_whole_file_is_a_path(large, protocol):
     assert size_of(large[:], protocol) < SMALL
     assert size_of(copy.copy(large), protocol) < SMALL
     round_trips(large)
-
-
-KINDS = {
-    "numbers": lambda: TensorSequence([np.array(i, "int16") for i in range(5000)]),
-    "wide": lambda: split_to_sequence(filled("int64", (3000, 2, 2))),
-    "variable": lambda: [filled("int64", (i % 3, i % 5)) for i in range(3000)],
-    "bools": lambda: ragged([3, 0, 4] * 1000, "bool"),
-    "texts": lambda: ragged([3, 0, 4] * 1000, "string"),
-    "parts": lambda: (ragged([3, 0, 4], start=i) for i in range(500)),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*KINDS, "compressed"])
-def test_files_of_any_kind_are_paths(path, name):
-    if name == "compressed":
-        column = pa.array([list(range(i % 9)) for i in range(3000)])
-        seq = sq.load(write_column(path, column, compression="zstd", max_chunksize=700))
-    else:
-        seq = saved(path, KINDS[name]())
-    tables = 500 if name == "parts" else 0  # each where it is in the file
-    assert size_of(seq) < SMALL + 100 * tables
-    assert size_of(seq[::-1][10:900]) < SMALL + 40 * 890
-    round_trips(seq)
-    round_trips(seq[np.random.default_rng(0).permutation(len(seq))[:700]])
 
 
 @pytest.mark.slow

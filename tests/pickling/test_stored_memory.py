@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from seqcore.core.pickling import Found
 from support.random_cases import examples
 from support.saved import pa, touched, write_column
 from support.strategies import assert_holds
@@ -150,29 +151,37 @@ def test_a_changed_file_is_named(tmp_path, kind):
     expected = [np.array(element) for element in seq]
     sent = pickle.dumps(seq)
     files = sorted(tmp_path.iterdir())
+    found = Found(seq)
+    mapped_by_caller = any(isinstance(found.file(i), paths.FileOfCaller) for i in range(len(found)))
     assert_no_data(seq)
     for path in files:
         given, time = path.read_bytes(), path.stat().st_mtime_ns
 
         def put_back(path=path, given=given, time=time):
+            if path.is_dir():
+                path.rmdir()
             path.unlink(missing_ok=True)
             path.write_bytes(given)
             touched(path, time)
 
-        for change in ("removed", "replaced", "shorter", "later"):
-            if change in ("removed", "replaced"):
-                path.unlink()
+        for change in ("removed", "replaced", "a folder", "shorter", "longer", "later"):
+            if change != "later":
+                path.unlink()  # because a mapped file that gets shorter ends the process
             if change == "replaced":
                 path.write_bytes(given[::-1])
-            elif change == "shorter":
-                path.unlink()  # because a mapped file that gets shorter ends the process
-                path.write_bytes(given[:-4])
+            elif change == "a folder":
+                path.mkdir()
+            elif change in ("shorter", "longer"):
+                path.write_bytes(given[:-4] if change == "shorter" else given + b"\0")
                 touched(path, time)
             elif change == "later":
                 touched(path, time + 1)
-            with pytest.raises((FileNotFoundError, ValueError), match=path.name) as caught:
-                pickle.loads(sent)
-            assert any("copy.deepcopy" in note for note in caught.value.__notes__)
+            error, match = (FileNotFoundError, "") if change == "removed" else (ValueError, "has changed")
+            is_data = change == "removed" and mapped_by_caller  # from then on
+            for data in [sent] if is_data else [sent, pickle.dumps(seq)]:
+                with pytest.raises(error, match=f"{path.name}.*{match}") as caught:
+                    pickle.loads(data)
+                assert any("copy.deepcopy" in note for note in caught.value.__notes__)
             put_back()
     assert_holds(pickle.loads(sent), expected)
 
