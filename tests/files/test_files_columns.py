@@ -84,6 +84,20 @@ def test_parts_give_what_one_part_gives(data, tmp_path_factory):
         assert pa.table(whole).schema == pa.table(loaded).schema
 
 
+def test_columns_that_widen_one_after_the_other(path):
+    """Whichever column does, the parts before are written again, whole."""
+    rows = [
+        {
+            "label": np.array(i),
+            "image": np.full((2, 1 + i // 20, 3), i, np.uint8),
+            "mask": np.ones((2, 1 + i // 40), bool),
+        }
+        for i in range(60)
+    ]
+    sq.save(path, (columns_of(rows[start : start + 20], [*rows[0]]) for start in (0, 20, 40)))
+    assert same(sq.load(path), {name: [row[name] for row in rows] for name in rows[0]})
+
+
 def test_columns_in_another_order(path):
     sq.save(path, [Columns({"a": [1, 2], "b": [10, 20]}), Columns({"b": [30, 40], "a": [3, 4]})])
     assert same(sq.load(path), {"a": [1, 2, 3, 4], "b": [10, 20, 30, 40]})

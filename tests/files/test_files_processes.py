@@ -1,9 +1,7 @@
 """Loaded sequences in other processes: pools and loaders of every start method open the files themselves."""
 
-import contextlib
 import multiprocessing
 import os
-import queue
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 
@@ -113,56 +111,6 @@ def test_attributes_arrive(pool, seq):
 
 def tag_and_sum(seq):
     return type(seq).__name__, seq.tag, sum_of(seq)
-
-
-@contextlib.contextmanager
-def workers(context, dataset, collate, count=2):
-    """A data loader in few lines: batches of positions go in, batches come out."""
-    questions, answers = context.Queue(), context.Queue()
-    processes = [
-        context.Process(target=loaders.work, args=(dataset, collate, questions, answers), daemon=True)
-        for _ in range(count)
-    ]
-    for process in processes:
-        process.start()
-
-    def epoch(batches):
-        for question in enumerate(batches):
-            questions.put(question)
-        found = {}
-        while len(found) < len(batches):
-            try:
-                number, batch = answers.get(timeout=5)
-            except queue.Empty:
-                assert all(process.is_alive() for process in processes), "a worker died"
-            else:
-                found[number] = batch
-        return [found[i] for i in range(len(batches))]
-
-    try:
-        yield epoch
-    finally:
-        for _ in processes:
-            questions.put(None)
-        for process in processes:
-            process.join(60)
-        questions.close()
-        answers.close()
-    assert [process.exitcode for process in processes] == [0] * count
-
-
-@pytest.mark.slow
-def test_a_loader_without_pytorch(context, seq):
-    """Two workers, shuffled epochs: each element once, padded as it should be."""
-    rng = np.random.default_rng(9)
-    with workers(context, seq, loaders.padded) as epoch:
-        for _ in range(2):
-            order = rng.permutation(len(seq))
-            batches = np.array_split(order, 12)
-            for (kind, lengths, array, _), positions in zip(epoch(batches), batches, strict=True):
-                assert kind == "TensorSequence"
-                assert lengths.tolist() == [len(seq[i]) for i in positions]
-                assert np.array_equal(array, seq[positions].to_padded(-1))
 
 
 @pytest.mark.mostly_slow(5)

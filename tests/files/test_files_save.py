@@ -4,8 +4,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.saved import lies_in, needs_proc, pa, part, saved
 from support.strategies import assert_holds
 
@@ -13,10 +11,6 @@ import seqcore as sq
 from seqcore import split_to_sequence
 
 pytestmark = pytest.mark.mostly_slow(3)
-
-
-def elements(parts):
-    return [element for part in parts for element in part]
 
 
 # --- parts ---
@@ -31,16 +25,6 @@ def test_a_part_may_be_changed_once_it_is_written(path):
             yield seq
 
     assert_holds(saved(path, parts()), [np.full((1, 3), i, np.int32) for i in range(5) for _ in range(4)])
-
-
-@given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([2, 3])), max_size=3), max_size=6))
-def test_any_parts(tmp_path_factory, shapes):
-    parts = [part(some, "int16", i) for i, some in enumerate(shapes)]
-    path = tmp_path_factory.getbasetemp() / "parts.arrow"
-    if parts:
-        assert_holds(saved(path, iter(parts)), elements(parts))
-    if elements(parts):
-        assert_holds(saved(path, iter(elements(parts))), elements(parts))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.mixtures import mixtures, rows, tables
+from support.mixtures import mixtures, tables
 from support.random_cases import examples
 from support.results import same
 from support.strategies import NUMBER_NAMES
@@ -143,50 +143,3 @@ def columns_saved(columns, path):
 @given(tables(FILE_NAMES))
 def test_columns_come_back(carrier, folder, table):
     assert same(carrier(Columns(table), folder / "columns.arrow"), Columns(table))
-
-
-def save_in_parts(path, table, orders, cuts):
-    """Save rows in parts, of which each has its columns in an order of its own."""
-    n = len(table["a"])
-    bounds = sorted({0, n, *(cut % n for cut in cuts)})
-    sq.save(
-        path,
-        (
-            Columns({name: part[name] for name in order})
-            for order, part in zip(
-                orders,
-                (rows(table, *ends) for ends in itertools.pairwise(bounds)),
-                strict=False,
-            )
-        ),
-    )
-    return sq.load(path)
-
-
-def check_parts(path, table, data, in_order):
-    orders = data.draw(st.lists(in_order, min_size=4, max_size=4))
-    cuts = data.draw(st.lists(st.integers(0, 99), max_size=3))
-    found = save_in_parts(path, table, orders, cuts)
-    assert {*found.names} == {*table}
-    assert all(same(found[name], Columns(table)[name]) for name in table)
-
-
-@given(tables(FILE_NAMES), st.data())
-def test_columns_come_back_from_parts(folder, table, data):
-    check_parts(folder / "parts.arrow", table, data, st.just([*table]))
-
-
-@given(tables(st.sampled_from(["int64", "float64"])), st.data())
-def test_columns_come_back_from_parts_in_any_order(folder, table, data):
-    check_parts(folder / "any.arrow", table, data, st.permutations([*table]))
-
-
-@given(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=2, max_size=3))
-def test_parts_of_columns_may_differ_in_width(folder, widths):
-    parts = [
-        Columns({"image": [np.full((w, w + i), i, np.uint8) for i, w in enumerate(part)], "n": part})
-        for part in widths
-    ]
-    sq.save(folder / "widths.arrow", iter(parts))
-    wanted = [image for part in parts for image in part["image"]]
-    assert same(sq.load(folder / "widths.arrow")["image"], wanted)

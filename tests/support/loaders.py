@@ -1,4 +1,4 @@
-"""What the workers of data loaders do, with PyTorch and without; other processes import it from here."""
+"""What the workers of data loaders do; other processes import it from here."""
 
 import os
 import warnings
@@ -50,10 +50,3 @@ def tensors(batch):
 
 def elements(batch):
     return [np.array(element) for element in batch]
-
-
-def work(dataset, collate, questions, answers):
-    """A worker process: batches of positions come in, what collate makes of them goes out."""
-    while (question := questions.get()) is not None:
-        number, positions = question
-        answers.put((number, collate(dataset.__getitems__(positions))))

@@ -99,7 +99,3 @@ def tables(draw, names):
             behind = () if name == "string" else behind
             columns[letter] = filled(name, (size, *behind), ord(letter))
     return columns
-
-
-def rows(columns, start, stop):
-    return {name: column[start:stop] for name, column in columns.items()}
