@@ -55,7 +55,8 @@ def assert_close(found, expected):
             assert np.array_equal(one, other)
         else:
             wide = np.complex128 if other.dtype.kind == "c" else np.float64
-            assert np.allclose(one.astype(wide), other.astype(wide), rtol=1e-3, equal_nan=True), (one, other)
+            rtol = 1e-3 if other.dtype.itemsize == 2 else 1e-5
+            np.testing.assert_allclose(one.astype(wide), other.astype(wide), rtol=rtol, atol=1e-8)
             if other.dtype.kind in "iu":
                 assert np.array_equal(one, other)
 

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import test_flat_bodies
 from support.strategies import assert_holds, filled
+from test_flat_bodies import SHAPES, WORKERS, assert_close
 
 import seqcore as sq
 
@@ -14,8 +16,6 @@ from seqcore.onnx import GraphBody  # noqa: E402
 pytestmark = [pytest.mark.mostly_slow(7), pytest.mark.usefixtures("blocks_of_few")]
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
-SHAPES = [(2, 3), (), (0,), (5,), (1,), (3, 0, 2), (1, 1), (), (4,), (2, 2, 2), (5,)]
-WORKERS = pytest.mark.parametrize("max_workers", [1, 2, None])
 
 
 def model(text):
@@ -29,35 +29,9 @@ def tensors(name="float32", shapes=SHAPES, start=-9):
     ]
 
 
-def assert_close(found, expected):
-    found._check()
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        if other.dtype == object:
-            assert np.array_equal(one, other)
-        else:
-            assert np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True), (one, other)
-
-
 def assert_maps(text, *inputs, **options):
     """The map gives what single runs of the body give, be it tensors or an exception for an element."""
-    body = GraphBody(model(text))
-    expected = []
-    for i in range(len(inputs[0])):
-        row = [one[i] if isinstance(one, (list, sq.TensorSequence)) else one for one in inputs]
-        try:
-            result = body(*row)
-        except Exception:
-            with pytest.raises(Exception, match=rf"element {i}\b"):
-                sq.sequence_map(model(text), *inputs, **options)
-            return
-        expected.append(result if isinstance(result, tuple) else (result,))
-    found = sq.sequence_map(model(text), *inputs, **options)
-    if isinstance(found, sq.TensorSequence):
-        found = (found,)
-    for k, one in enumerate(found):
-        assert_close(one, [row[k] for row in expected])
+    test_flat_bodies.assert_maps(GraphBody(model(text)), *inputs, **options)
 
 
 # A type without a shape takes any rank.
