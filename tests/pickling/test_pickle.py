@@ -137,40 +137,10 @@ import os
 import resource
 import numpy as np
 from seqcore import TensorSequence, split_to_sequence
+from support.damage import OTHERS, every_other
 
-EXTREMES = [-1, 0, 1, 2, 3, 100, 2**31, 2**32 + 1, 2**60, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30]
 if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer has bounds of its own
     resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))  # damaged counts mustn't cost
-OTHERS = [None, "x", "int8", "string", object, 1.5, (), [], {}, b"abc", split_to_sequence]
-OTHERS += [np.zeros(3), np.zeros((2, 2), "int64")]
-
-
-def damaged(state):
-    # Every state that differs from this one at one place.
-    yield from OTHERS
-    if isinstance(state, (list, tuple)):
-        for i, part in enumerate(state):
-            for other in damaged(part):
-                yield type(state)([*state[:i], other, *state[i + 1 :]])
-            yield type(state)([*state[:i], *state[i + 1 :]])
-            yield type(state)([*state[:i], part, *state[i:]])
-    elif isinstance(state, np.ndarray):
-        yield state[:0]
-        yield state[1:]
-        yield state.ravel()
-        yield state.T
-        yield state.astype("int32") if state.dtype != object else state.astype(str)
-        yield state.astype(">i8") if state.dtype.kind == "i" else state[..., :1]
-        if state.dtype == np.int64:
-            for i in range(min(state.size, 40)):
-                for extreme in EXTREMES[:12]:
-                    other = state.copy()
-                    other.flat[i] = extreme
-                    yield other
-    elif isinstance(state, int):
-        yield from EXTREMES
-    elif isinstance(state, bytes):
-        yield from (state[:-1], state[1:], state + b"x", b"", b"\\xff" * len(state))
 
 
 def touch(seq):
@@ -194,7 +164,7 @@ for seq in [
     TensorSequence(dtype="float32"),
 ]:
     make, arguments, *rest = seq.__reduce_ex__(5)
-    for other in damaged(arguments):
+    for other in every_other(arguments, [*OTHERS, split_to_sequence]):
         if not isinstance(other, tuple):
             continue
         try:

@@ -1,30 +1,16 @@
 """Every exit over damaged data: a result that is right or an error, and never the end of the process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from support.processes import lines_of
 
-SCRIPT = Path(__file__).parents[1] / "support" / "damaged_exits.py"
 KINDS = ["lists", "lists of pairs", "tensors", "strings"]
 
 
 def run(which, each, *kinds):
     pytest.importorskip("pyarrow")
-    ended = subprocess.run(
-        [sys.executable, "-X", "faulthandler", SCRIPT, which, str(each), *kinds],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    lines = ended.stdout.splitlines()
-    faults = [i for i, line in enumerate(lines) if line.startswith("FAULT")]
-    assert not faults, "\n".join(lines[faults[0] - 1 :][:20])
-    assert ended.returncode == 0, f"the process ended at {lines[-1:]}: {ended.stderr[-3000:]}"
+    from support import damaged_exits
+
+    lines = lines_of(damaged_exits, which, str(each), *kinds)
     assert lines[-1] == "ended"
     assert len(lines) > 80
 

@@ -85,7 +85,7 @@ def every_other(state, others=OTHERS):
             yield remade(state, [*state[:i], *state[i + 1 :]])
             yield remade(state, [*state[:i], one, *state[i:]])
     elif isinstance(state, np.ndarray):
-        yield from (state.T, state[..., None], state.tolist())
+        yield from (state.T, state.ravel(), state[..., None], state.tolist())
         if state.ndim:
             yield from (state[:0], state[1:], state[::-1])
         if state.dtype.kind in "biuf":
@@ -93,7 +93,7 @@ def every_other(state, others=OTHERS):
         if state.dtype.kind in "iu":
             yield from (state.astype("int8"), state.astype(">i8"))
             info = np.iinfo(state.dtype)
-            for i in range(min(state.size, 20)):
+            for i in range(min(state.size, 40)):
                 for number in (n for n in NUMBERS if info.min <= n <= info.max):
                     other = state.copy()
                     other.flat[i] = number

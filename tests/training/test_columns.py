@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.races import beside
+from support.results import same
 from support.strategies import NAMES, filled
 
 import seqcore as sq
@@ -31,22 +32,6 @@ def columns_of(n, name="int32"):
             "odd, name": np.arange(n) % 2 == 0,
         }
     )
-
-
-def same(left, right):
-    """Whether two sets of columns agree, column by column."""
-    assert left.names == right.names
-    assert left == right
-    for name in left.names:
-        ours, theirs = left[name], right[name]
-        assert type(ours) is type(theirs)
-        assert ours.dtype == theirs.dtype
-        if isinstance(ours, np.ndarray):
-            assert ours.shape == theirs.shape
-            assert np.array_equal(ours, theirs)
-        else:
-            assert ours == theirs
-    return True
 
 
 def test_what_it_is():
