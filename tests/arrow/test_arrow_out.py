@@ -25,13 +25,6 @@ def test_words_of_several_bytes_a_letter():
     assert sound(pa.array(TensorSequence([words, words[::-1]]))).to_pylist() == [[*words], [*words[::-1]]]
 
 
-@pytest.mark.parametrize("lengths", [3, [2, 3, 1, 4, 0, 2], [1] * 12])
-def test_elements_at_steps(lengths):
-    seq = split_to_sequence(filled("float32", (12, 2)), lengths)
-    for step in (2, 3, -1, -2):
-        assert_elements(sound(pa.array(seq[::step])), list(seq[::step]))
-
-
 # --- memory ---
 
 

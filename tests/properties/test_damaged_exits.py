@@ -19,13 +19,6 @@ def test_public_calls():
     run("calls", 151, *KINDS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.at_night
-def test_public_calls_with_all_damages(kind):
-    run("calls", 1, kind)
-
-
 def test_exports_of_lists():
     run("exports", 61, "lists", "lists of pairs")
 
@@ -36,6 +29,7 @@ def test_exports_of_what_is_decoded():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("which", ["calls", "exports"])
 @pytest.mark.at_night
-def test_exports_with_all_damages(kind):
-    run("exports", 1, kind)
+def test_all_damages(which, kind):
+    run(which, 1, kind)
