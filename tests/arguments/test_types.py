@@ -68,7 +68,6 @@ def test_c_types_are_the_types_of_their_size(kind):
         np.array(["a", float("nan")], object),
         np.array([["a", "b"], ["c", ["d"]]], object),
         np.array([None], object),
-        np.ma.array([1, 2], mask=[0, 1]),
         np.zeros(2, ml_dtypes.float8_e4m3fn),
         np.zeros(2, ml_dtypes.int4),
         np.datetime64("2020-01-01"),

@@ -239,6 +239,10 @@ def test_rows_that_are_arrays_are_type_errors():
     refused(Column(rows, 0), TypeError, "Column whose items are arrays: TensorSequence.list")
 
 
+def test_masks_are_not_lost():
+    refused(np.ma.array([1, 2], mask=[0, 1]), TypeError, "mask")
+
+
 # --- what elements give ---
 
 

@@ -230,11 +230,6 @@ def test_options_that_make_no_sense(options):
     assert (out == 7).all()
 
 
-def test_options_are_keywords():
-    with pytest.raises(TypeError):
-        ragged("int32", [1]).to_padded(0, "left")
-
-
 @pytest.mark.parametrize("shape", [2**40, 2**62, 2**63, 2**70])
 def test_batches_larger_than_memory(shape):
     seq = ragged("int64", [1, 2], (2**20,)) if shape == 2**40 else ragged("int64", [1, 2])

@@ -37,11 +37,6 @@ def test_any_iterable_makes_a_sequence(arrays, make):
     assert_holds(TensorSequence(make(arrays)), arrays)
 
 
-def test_copy_is_for_keywords_only(arrays):
-    with pytest.raises(TypeError):
-        TensorSequence(arrays, None, True)
-
-
 @pytest.mark.parametrize("tensors", [(), [], iter(())])
 def test_no_tensors_and_no_type_is_an_error(tensors):
     with pytest.raises(ValueError, match="dtype"):
@@ -60,11 +55,6 @@ def test_what_is_not_iterable_is_a_type_error(tensors):
 def test_unknown_dtype_is_a_type_error(dtype):
     with pytest.raises(TypeError):
         TensorSequence(dtype=dtype)
-
-
-def test_unknown_arguments_are_type_errors(arrays):
-    with pytest.raises(TypeError):
-        TensorSequence(arrays, typ="float32")
 
 
 def test_made_without_init_is_not_a_trap(arrays):
