@@ -5,7 +5,7 @@ Shapes are those of an iteration, and what comes out is well-formed but for what
 
 import numpy as np
 from onnx import helper
-from support.models.loop_models import FLOATS, INTS, TYPES, Scope, Value
+from support.models.loop_models import FLOATS, INTS, TYPES, Scope
 
 OPERATORS = []
 UNARY = ["Neg", "Abs", "Relu", "Sigmoid", "Tanh", "Exp", "Sqrt", "Floor", "Ceil", "Identity"]
@@ -185,54 +185,6 @@ def matmul(m, scope):
     return m.emit(scope, "MatMul", [a, b], a.dtype, shape, a.bound * b.bound * a.shape[-1], grain)
 
 
-@operator(2)
-def gemm(m, scope):
-    a = m.some(scope, FLOAT, rank=(2,))
-    turned, other = int(m.chance(0.3)), int(m.chance(0.5))
-    k, rows = a.shape[0 if turned else 1], a.shape[1 if turned else 0]
-    n = m.pick([one for one in m.dims if one] or [1])
-    if not k or not rows:
-        return None
-    b = m.some(scope, (a.dtype,), shape=(n, k) if other else (k, n), own=0.4)
-    inputs = [a, b]
-    if m.chance(0.7):
-        inputs.append(m.some(scope, (a.dtype,), shape=m.pick([(n,), (1, n), (rows, n), ()]), own=0.4))
-    bounds = a.bound * b.bound * k + (inputs[2].bound if len(inputs) > 2 else 0)
-    scales = {"alpha": 0.5, "beta": 2.0} if m.chance(0.3) else {}
-    options = {key: 1 for key, on in (("transA", turned), ("transB", other)) if on}
-    return m.emit(scope, "Gemm", inputs, a.dtype, (rows, n), 2 * bounds, None, **options, **scales)
-
-
-@operator(2)
-def conv(m, scope):
-    flat = m.chance(0.4)
-    c, size = m.pick([1, 2]), m.pick([3, 4])
-    shape = (1, c, size) if flat else (1, c, size, size)
-    x = m.some(scope, ("float32",), shape=shape, own=0.5)
-    kernel = m.pick([1, 2, 3])
-    w = (m.whole if m.chance(0.8) else lambda t, s: m.fresh(scope, t, s))(
-        "float32", (2, c, *[kernel] * (len(shape) - 2))
-    )
-    inputs = [x, w, *([m.whole("float32", (2,))] if m.chance(0.5) else [])]
-    pad = m.pick([0, 1]) * (kernel > 1)
-    out = size + 2 * pad - kernel + 1
-    options = {"pads": [pad] * 2 * (len(shape) - 2)} if pad else {}
-    bound = x.bound * w.bound * c * kernel ** (len(shape) - 2) + 2
-    return m.emit(scope, "Conv", inputs, "float32", (1, 2, *[out] * (len(shape) - 2)), bound, None, **options)
-
-
-@operator()
-def pool(m, scope):
-    x = m.some(scope, ("float32",), shape=(1, m.pick([1, 2]), 4, 4), own=0.5)
-    if m.chance(0.3):
-        return like(m, scope, "GlobalAveragePool", [x], x, grain=None, shape=(*x.shape[:2], 1, 1))
-    op = m.pick(["MaxPool", "AveragePool"])
-    grain = x.grain if op == "MaxPool" else None
-    return m.emit(
-        scope, op, [x], x.dtype, (*x.shape[:2], 2, 2), x.bound, grain, kernel_shape=[2, 2], strides=[2, 2]
-    )
-
-
 @operator(6)
 def reduction(m, scope):
     x = m.some(scope, (*FLOAT, "int64", "int32"), rank=(0, 1, 2, 3), ragged=m.chance(0.5))
@@ -272,18 +224,6 @@ def reduction(m, scope):
     return m.emit(scope, op, inputs, x.dtype, shape, bound, grain, **options)
 
 
-@operator(2)
-def best(m, scope):
-    """ArgMax and ArgMin, of exact numbers alone."""
-    x = m.some(scope, ("float32", "float32", "int32"), rank=(1, 2, 3), exact=True)
-    axis, keep = m.random.randrange(x.rank), int(m.chance(0.5))
-    if not x.size:
-        return None
-    shape = [1 if k == axis else n for k, n in enumerate(x.shape) if keep or k != axis]
-    options = {"axis": axis - x.rank * m.chance(0.4), "keepdims": keep}
-    return m.emit(scope, m.pick(["ArgMax", "ArgMin"]), [x], "int64", shape, x.shape[axis], **options)
-
-
 @operator(3)
 def softmax(m, scope):
     x = m.some(scope, FLOAT, rank=(1, 2, 3))
@@ -291,55 +231,6 @@ def softmax(m, scope):
     options = {"axis": m.random.randrange(-x.rank, x.rank)} if m.chance(0.7) else {}
     op = m.pick(["Softmax", "Softmax", "LogSoftmax"])
     return like(m, scope, op, [x], x, 1 if op == "Softmax" else 30, None, **options)
-
-
-@operator(2)
-def layer_norm(m, scope):
-    x = m.some(scope, ("float32",), rank=(1, 2, 3), exact=True)
-    if m.opset < 17 or not x.size:
-        return None
-    k = m.random.randrange(x.rank)
-    inputs = [x, m.whole("float32", x.shape[k:])]
-    inputs += [m.whole("float32", x.shape[k:])] if m.chance(0.6) else []
-    axis = k - x.rank * m.chance(0.5)
-    # Rows of one number, and rows that are all the same, have no variance: the epsilon is large.
-    return like(m, scope, "LayerNormalization", inputs, x, 2 * x.size + 2, None, axis=axis, epsilon=0.5)
-
-
-@operator(2)
-def cumsum(m, scope):
-    x = m.some(scope, (*FLOAT, "int64", "int32"), rank=(1, 2, 3))
-    axis = m.random.randrange(x.rank)
-    options = {key: 1 for key in ("exclusive", "reverse") if m.chance(0.3)}
-    at = m.number(scope, axis - x.rank * m.chance(0.4))
-    return like(m, scope, "CumSum", [x, at], x, x.bound * max(x.shape[axis], 1), **options)
-
-
-@operator(2)
-def top(m, scope):
-    x = m.some(scope, (*FLOAT, "int64"), rank=(1, 2, 3), exact=True)
-    axis = m.random.randrange(x.rank)
-    if not x.size:
-        return None
-    k = m.random.randint(1, x.shape[axis])
-    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    names = [m.fresh_name(), m.fresh_name()]
-    options = {"axis": axis - x.rank * m.chance(0.5), "largest": int(m.chance(0.6))}
-    scope.nodes.append(helper.make_node("TopK", [x.name, m.ints(scope, k).name], names, **options))
-    made = [Value(names[0], x.dtype, shape, x.bound, x.grain), Value(names[1], "int64", shape, x.shape[axis])]
-    scope.values += made
-    return m.pick(made)
-
-
-@operator()
-def einsum(m, scope):
-    a = m.some(scope, ("float32",), rank=(2,))
-    b = m.some(scope, ("float32",), shape=(a.shape[1], 2), own=0.4)
-    if not a.size:
-        return None
-    return m.emit(
-        scope, "Einsum", [a, b], "float32", (a.shape[0], 2), 9 * a.bound * b.bound, None, equation="ij,jk->ik"
-    )
 
 
 def a_condition(m, scope):

@@ -1,9 +1,7 @@
 """Random operators that change shapes, or pick and place numbers; `loop_operators.py` has the others."""
 
 import numpy as np
-from onnx import helper
-from support.models.loop_models import EIGHTHS, TYPES, Value
-from support.models.loop_operators import FLOAT, NUMBERS, like, operator
+from support.models.loop_operators import FLOAT, like, operator
 
 
 @operator(3)
@@ -29,17 +27,6 @@ def gather(m, scope):
         return None
     axis = axis - x.rank if m.chance(0.4) else axis
     return like(m, scope, "Gather", [x, index], x, shape=shape, **({"axis": axis} if axis else {}))
-
-
-@operator()
-def gather_elements(m, scope):
-    x = m.some(scope, NUMBERS[:2], rank=(1, 2))
-    axis = m.random.randrange(x.rank)
-    if not x.size:
-        return None
-    index = m.some(scope, ("int64",), shape=x.shape)
-    index = m.emit(scope, "Mod", [index, m.number(scope, x.shape[axis])], "int64", x.shape, x.shape[axis])
-    return like(m, scope, "GatherElements", [x, index], x, axis=axis - x.rank * m.chance(0.4))
 
 
 @operator(2)
@@ -144,43 +131,6 @@ def ranks(m, scope):
 
 
 @operator(2)
-def split(m, scope):
-    x = m.some(scope, rank=(1, 2, 3))
-    axis = m.random.randrange(x.rank)
-    n = x.shape[axis]
-    if n < 2:
-        return None
-    first = n // 2 if n % 2 == 0 and m.chance(0.5) else m.random.randint(1, n - 1)
-    inputs, options, names = (
-        [x.name],
-        {"axis": axis - x.rank * m.chance(0.4)},
-        [m.fresh_name(), m.fresh_name()],
-    )
-    if 2 * first == n and m.chance(0.5):
-        options |= {"num_outputs": 2} if m.opset >= 18 else {}
-    else:
-        inputs.append(m.ints(scope, first, n - first).name)
-    scope.nodes.append(helper.make_node("Split", inputs, names, **options))
-    made = [
-        Value(name, x.dtype, (*x.shape[:axis], k, *x.shape[axis + 1 :]), x.bound, x.grain)
-        for name, k in zip(names, (first, n - first), strict=True)
-    ]
-    scope.values += made
-    return m.pick(made)
-
-
-@operator(2)
-def pad(m, scope):
-    x = m.some(scope, FLOAT, rank=(1, 2, 3))
-    pads = [m.pick([0, 0, 1, 2]) for _ in range(2 * x.rank)]
-    shape = [n + a + b for n, a, b in zip(x.shape, pads[: x.rank], pads[x.rank :], strict=True)]
-    inputs = [x, m.ints(scope, *pads)]
-    if m.chance(0.4):
-        inputs.append(m.constant(scope, np.array(0.5, x.dtype)))
-    return like(m, scope, "Pad", inputs, x, shape=shape)
-
-
-@operator(2)
 def sizes(m, scope):
     x = m.some(scope, ragged=True)
     if m.fails:  # where only a shape is read, onnxruntime may drop what fails
@@ -188,49 +138,6 @@ def sizes(m, scope):
     if m.chance(0.3):
         return m.emit(scope, "Size", [x], "int64", (), 5000)
     return m.emit(scope, "Shape", [x], "int64", (x.rank,), 300)
-
-
-@operator()
-def filled(m, scope):
-    """ConstantOfShape, Tile, Range, OneHot and Trilu."""
-    way = m.pick(["ConstantOfShape", "Tile", "Range", "OneHot", "Trilu"])
-    if way == "ConstantOfShape":
-        shape = m.shape()
-        value = helper.make_tensor("", TYPES["float32"], [1], [0.5])
-        return m.emit(scope, way, [m.ints(scope, *shape)], "float32", shape, 1, EIGHTHS, value=value)
-    if way == "Range":
-        a, b = (m.number(scope, one) for one in (1, 4))
-        return m.emit(scope, way, [a, b, m.number(scope, 1)], "int64", (3,), 4)
-    if way == "OneHot":
-        x = m.some(scope, ("int64",), rank=(1, 2))
-        values = m.constant(scope, np.array([0, 1], "float32"))
-        axis = m.pick([-1, 0])
-        shape = (3, *x.shape) if axis == 0 else (*x.shape, 3)
-        return m.emit(scope, way, [x, m.number(scope, 3), values], "float32", shape, 1, axis=axis)
-    if way == "Trilu":
-        x = m.some(scope, FLOAT, rank=(2, 3))
-        return like(m, scope, way, [x], x, upper=m.pick([0, 1]))
-    x = m.some(scope, FLOAT, rank=(1, 2))
-    times = [m.pick([1, 2]) for _ in x.shape]
-    shape = [a * b for a, b in zip(x.shape, times, strict=True)]
-    return like(m, scope, way, [x, m.ints(scope, *times)], x, shape=shape)
-
-
-@operator()
-def scatter(m, scope):
-    x = m.some(scope, ("float32", "int64"), rank=(1, 2))
-    if not x.size:
-        return None
-    if m.chance(0.5):
-        at = m.constant(scope, np.array([[m.random.randrange(x.shape[0])]]))
-        new = m.some(scope, (x.dtype,), shape=(1, *x.shape[1:]))
-        op, options = "ScatterND", {}
-    else:
-        at = m.constant(scope, np.zeros([1] * x.rank, np.int64))
-        new = m.some(scope, (x.dtype,), shape=(1,) * x.rank)
-        op, options = "ScatterElements", {"axis": m.random.randrange(-x.rank, x.rank)}
-    grain = None if x.grain is None or new.grain is None else max(x.grain, new.grain)
-    return like(m, scope, op, [x, at, new], x, max(x.bound, new.bound), grain, **options)
 
 
 @operator(3)

@@ -458,7 +458,7 @@ def product(rng, opset):
 @case_of("Gemm")
 def product_and_sum(rng, opset):
     n, m, k = (int(one) for one in rng.integers(1, 5, 3))
-    flips = attributes(rng, transA=[None, 0, 1], transB=[None, 0, 1])
+    flips = attributes(rng, transA=[None, 0, 1], transB=[None, 0, 1], alpha=[None, 0.5], beta=[None, 2.0])
     one = [k, n] if flips.get("transA") else [n, k]
     other = [m, k] if flips.get("transB") else [k, m]
     added = any_of(rng, [None, [n, m], [m], [1, m], [n, 1], []])

@@ -231,11 +231,11 @@ def check_stays(text, why, feeds, opset=17):
     return result, check_same(model, result, feeds)
 
 
-def check_rule(code, outs, opset=17, trips=TRIPS, **types):
+def check_rule(code, outs, opset=17, **types):
     """A loop with this body is one operator, with none beside it for what is large."""
-    _, outcomes = check_at_once(body(code, outs, **types), feeds_for(**types, trips=trips), opset)
+    _, outcomes = check_at_once(body(code, outs, **types), feeds_for(**types), opset)
     # The last gathers one row too many.
-    assert [one is not None for one in outcomes] == [n <= MOST for n in trips]
+    assert [one is not None for one in outcomes] == [n <= MOST for n in TRIPS]
 
 
 def check_no_rule(code, outs, why, opset=17, **types):
