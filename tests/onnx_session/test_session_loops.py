@@ -1,4 +1,4 @@
-"""Loop in the session: trips, conditions, scan outputs, errors."""
+"""Loop in the session: trips, conditions, scan outputs, states, errors."""
 
 import itertools
 
@@ -105,6 +105,24 @@ class TestScanOutputs:
         assert_fails(used, {"n": i64(2), "s": floats(2, 3)}, Exception, "the_loop")
         assert_values(used.run(None, {"n": i64(2), "s": floats(3, 3)}), [np.stack(floats(3, 3))])
         assert_fails(used, {"n": i64(3), "s": floats(3, 3)}, IndexError, "take")
+
+
+@pytest.mark.slow
+def test_the_same_output_for_two_states():
+    """What is done to one of them never shows in the other."""
+    text = """g (seq(float[]) s, float[N] x, int64 n) => (seq(float[]) t, seq(float[]) u) {
+        t, u = Loop (n, , s, s) <body = b (int64 i, bool on, seq(float[]) p, seq(float[]) q)
+                                      => (bool on, seq(float[]) r, seq(float[]) r) {
+            r = SequenceInsert (q, x)
+        }>
+    }"""
+    s, x = floats(1), f32(9)
+    used = session(text)
+    for n in (0, 1, 4, 300):
+        t, u = used.run(None, {"s": s, "x": x, "n": i64(n)})
+        assert_values([t, u], [[*s, *[x] * n]] * 2)
+        t.clear()
+        assert len(u) == n + 1
 
 
 class TestErrors:

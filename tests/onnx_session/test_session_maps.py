@@ -46,27 +46,6 @@ class TestInputs:
 
 
 class TestBodies:
-    @pytest.mark.parametrize("shape", ["[7]", "[M, 2]", ""])
-    def test_what_a_body_declares_of_shapes_may_be_wrong(self, workers, shape):
-        text = f"""g (seq(float[]) s) => (seq(float[]) t) {{
-            t = SequenceMap (s) <body = m (float{shape} x) => (float{shape} y) {{ y = Neg (x) }}>
-        }}"""
-        s = floats(2, 3)
-        assert_values(session(text, max_workers=workers).run(None, {"s": s}), [[-x for x in s]])
-
-    def test_over_a_sequence_that_a_loop_grows(self, workers):
-        text = """g (float[N] x, int64 n) => (seq(float[]) t) {
-            none = SequenceEmpty ()
-            t = Loop (n, , none) <body = b (int64 i, bool go, seq(float[]) p) => (bool on, seq(float[]) q) {
-                doubled = SequenceMap (p) <body = m (float[M] a) => (float[M] c) { c = Add (a, a) }>
-                q = SequenceInsert (doubled, x)
-                on = Identity (go)
-            }>
-        }"""
-        x = f32(1, 2)
-        found = session(text, max_workers=workers).run(None, {"x": x, "n": i64(6)})
-        assert_values(found, [[x * np.float32(2**k) for k in range(5, -1, -1)]])
-
     def test_with_sequences_inside(self, workers):
         """A body may split and join, and index into a captured sequence."""
         text = """g (seq(float[]) s, seq(float[]) table) => (seq(float[]) t, seq(int64[]) sizes) {

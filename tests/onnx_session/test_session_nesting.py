@@ -1,42 +1,12 @@
 """Loops, branches and scans within each other, with captures from every depth."""
 
 import numpy as np
-import pytest
-from support.models.sessions import assert_fails, assert_values, check, f32, floats, i64, session
+from support.models.sessions import assert_fails, assert_values, f32, floats, i64, session
 
 TRUE, FALSE = np.array(True), np.array(False)
 
 
 class TestLoopsAndBranches:
-    @pytest.mark.slow
-    def test_loops_in_loops_with_captures_from_every_depth(self):
-        text = """g (float[N] x, int64 n, int64 m, seq(float[]) s) => (seq(float[]) t, int64[T] sizes) {
-            t, sizes = Loop (n, , s) <body = b (int64 i, bool go, seq(float[]) p)
-                                           => (bool on, seq(float[]) q, int64 size) {
-                fi = Cast <to = 1> (i)
-                q = Loop (m, , p) <body = c (int64 j, bool go2, seq(float[]) u)
-                                        => (bool on2, seq(float[]) v) {
-                    fj = Cast <to = 1> (j)
-                    a = Add (x, fi)
-                    y = Mul (a, fj)
-                    old = SequenceLength (s)
-                    v = SequenceInsert (u, y, old)
-                    on2 = Identity (go)
-                }>
-                on = Identity (go)
-                size = SequenceLength (q)
-            }>
-        }"""
-        x, s = f32(1, 2), floats(1, 1)
-        for n, m in ((3, 4), (40, 20)):
-            out = []
-            for i in range(n):
-                for j in range(m):
-                    out.insert(0, (x + np.float32(i)) * np.float32(j))
-            sizes = 2 + m * np.arange(1, n + 1)
-            check(text, {"x": x, "n": i64(n), "m": i64(m), "s": s}, [[*s, *out], sizes])
-        check(text, {"x": x, "n": i64(3), "m": i64(0), "s": s}, [s, i64([2, 2, 2])])
-
     def test_branches_that_fail_are_not_run(self):
         text = """g (seq(float[]) s, bool c) => (float[N] x) {
             x = If (c) <

@@ -39,18 +39,6 @@ APPEND = """
         [join] joined = ConcatFromSequence <axis = 0> (longer)
     }
 """
-QUEUE = """
-    queue (seq(float[]) s, int64 rounds) => (float[T, K] taken, seq(float[]) t) {
-        zero = Constant <value = int64 {0}> ()
-        t, taken = Loop (rounds, , s) <body = b (int64 i, bool go, seq(float[]) p)
-                                            => (bool on, seq(float[]) r, float[K] x) {
-            x = SequenceAt (p, zero)
-            e = SequenceErase (p, zero)
-            y = Neg (x)
-            r = SequenceInsert (e, y)
-            on = Identity (go)
-        }>
-    }"""
 LOOP = """
     loop (float[N, 2] x, int64 rounds) => (float[M, 2] y) {
         yes = Constant <value = bool {1}> ()
