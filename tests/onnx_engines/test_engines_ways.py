@@ -21,20 +21,24 @@ from seqcore.onnx._thresholds import (
 
 class TestExported:
     @pytest.mark.mostly_slow(61)
-    @pytest.mark.parametrize("name", list(MODELS)[2::3])
+    @pytest.mark.parametrize("name", MODELS)
     @pytest.mark.mostly_at_night(5)
     def test_nothing_fails_unseen(self, name):
-        """What is long fails in the first engine, and steps give the result, of one model alone."""
+        """What is long fails in the first engine, and steps give the result, of one model alone.
+
+        The longest sizes are on both sides of the limit, but of models that take too long for that.
+        """
         one = MODELS[name]
         used = InferenceSession(one.path)
         compiled = used._engines.compiled
-        sizes = [max(one.least, 2), one.sizes["middle"], min(one.sizes["long"], 200)] * 2
+        sizes = [max(one.least, 2), one.sizes["middle"], one.sizes["long"], one.sizes["long"] + 1] * 2
         for seed, size in enumerate(sizes):
             used.run(None, one.example(size, seed))
         counts = ran(compiled)
         taken, failed = ({name: pair[k] for name, pair in counts.items()} for k in (0, 1))
         assert sum(taken.values()) == len(sizes)
         assert failed.pop("short", 0) <= 2 * compiled.whole.may_be_long
+        assert compiled.tiers[0].failures == 0 or "check/" in compiled.tiers[0].reason
         assert failed.pop("long", 0) <= 2
         assert not any(failed.values()), (counts, compiled.tiers[0].reason)
         assert len(counts.keys() & {"steps", "given steps"}) <= 1

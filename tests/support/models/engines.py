@@ -94,16 +94,9 @@ class Used:
         wholes = [one for one in self.engines.tiers if one.name in ("short", "tensors")]
         return sum(one.taken for one in wholes), sum(one.failures for one in wholes)
 
-    def is_made(self, name):
-        """Whether there is something that runs a tier."""
-        return is_made(self.engines, name)
-
-    @property
-    def reason(self):
-        return self.engines.tiers[0].reason
-
 
 def is_made(engines, name):
+    """Whether there is something that runs a tier."""
     tier = engines.tier(name)
     return tier is not None and tier.made is not None
 
