@@ -79,13 +79,8 @@ class TestLoops:
 
     @pytest.mark.parametrize("level", ["DISABLE_ALL", "ENABLE_BASIC", "ENABLE_ALL"])
     def test_guards_outlive_every_optimizer(self, level):
-        import onnxruntime
-
         text = loop(after=f"{STACK} z = SequenceAt(l, p)", start=NONE, outs="float[A, B] y, float[C] z")
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
-        running = onnxruntime.InferenceSession(lowered(parse(text)).SerializeToString(), options)
+        running = session(lowered(parse(text)), level)
         for feed, n in zip(feeds(-3, 1), np.repeat(LENGTHS, 2), strict=True):
             inside = -n <= feed["p"][0] < n
             assert (outcome(running, feed) is not None) == inside

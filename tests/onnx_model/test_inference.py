@@ -7,9 +7,9 @@ for each value, which go through all loops and branches as further states.
 from functools import cache
 
 import onnx
-import onnxruntime
 import pytest
 from support.models.exported import MODELS
+from support.models.lowering import session
 from support.models.soundness import named_lengths, unsound
 
 from seqcore.onnx._engines.interface import Interface
@@ -38,13 +38,8 @@ def feeds_of(name):
 
 
 def session_of(message, prepared):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     # What is folded or fused is another model.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    data = prepared.weights.fill(message).SerializeToString()
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return session(prepared.weights.fill(message), "DISABLE_ALL")
 
 
 def exposed(prepared):

@@ -19,6 +19,7 @@ import onnx
 import onnxruntime
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 from support.damage import OF_BYTES
+from support.models import variants
 
 from seqcore.onnx import InferenceSession, lower
 
@@ -137,11 +138,7 @@ def on_model(damage):
 
 
 def graphs_of(model):
-    found = [model.graph]
-    for graph in found:
-        for node in graph.node:
-            found += [one.g for one in node.attribute if one.type == AttributeProto.GRAPH]
-    return found
+    return [*variants.graphs_of(model.graph)]
 
 
 def roots_of(model):

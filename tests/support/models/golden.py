@@ -9,8 +9,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import onnx
 from support.models.exported import MODELS
+from support.models.lowering import ops
 
 from seqcore.onnx._engines.engines import engines_of
 from seqcore.onnx._model.load import parse, place_of
@@ -22,17 +22,9 @@ from seqcore.onnx.lowering import lower_with_report
 PATH = Path(__file__).parents[2] / "models" / "golden.json"
 
 
-def all_nodes(graph):
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from all_nodes(attribute.g)
-
-
-def left_of(graph):
+def left_of(model):
     """How many nodes there are in all depths, and which of them have to do with sequences."""
-    counts = Counter(node.op_type for node in all_nodes(graph))
+    counts = Counter(ops(model))
     lists = {name: n for name, n in sorted(counts.items()) if "Sequence" in name or "Optional" in name}
     return {"nodes": counts.total(), "loops": counts["Loop"], "lists": lists}
 
@@ -40,7 +32,7 @@ def left_of(graph):
 def lowered(path):
     """What `lower` makes of a model."""
     message, notes = lower_with_report(path)
-    return left_of(message.graph) | {"notes": sorted(map(str, notes))}
+    return left_of(message) | {"notes": sorted(map(str, notes))}
 
 
 def run(path):

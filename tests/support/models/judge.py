@@ -10,11 +10,10 @@ from functools import partial
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_split_to_sequence import SplitToSequence as PlainSplit
-from support.models.lowering import left_in
+from support.models.lowering import left_in, session
 from support.models.ragged_io import kinds_of, ragged_feed, ragged_results
 from support.models.sessions import in_steps
 
@@ -32,18 +31,6 @@ PORTABLE = {"ragged_io": True, "target": "portable", "unroll": 8}
 EXCUSED = ("can't be concatenated", "can't be stacked", "of the map has", "the sum of split is 0")
 # Of these operators errors stay errors; of others, which nothing may read, they need not.
 MINDED = ("Sequence", "one value", "scan output")
-
-
-def loaded(model, optimizes=True):
-    """A silent session of onnxruntime on one thread."""
-    options = onnxruntime.SessionOptions()
-    if not optimizes:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
 
 
 def made(make):
@@ -95,8 +82,8 @@ def faces(model):
 
 def steps_of(model):
     """The session of a model step by step, or as it is where it has no lists."""
-    session = InferenceSession(model)
-    return session if session._engines is None else in_steps(model)
+    used = InferenceSession(model)
+    return used if used._engines is None else in_steps(model)
 
 
 def is_valid(model):
@@ -194,7 +181,7 @@ class Judge:
     def __init__(self, model, bounds, in_order):
         self.model, self.bounds = model, bounds
         self.names = [one.name for one in model.graph.output]
-        self.given = made(lambda: loaded(model))
+        self.given = made(lambda: session(model))
         self.stepwise = made(lambda: steps_of(model))
         self.session = InferenceSession(model)
         self.lowered = lower(model)
@@ -202,7 +189,7 @@ class Judge:
         assert is_valid(self.lowered) or not is_valid(model), "the lowered model is not valid"
         self.ways = {"session": self.session}
         if self.lowered != model:
-            self.ways["lowered"] = made(lambda: loaded(self.lowered))
+            self.ways["lowered"] = made(lambda: session(self.lowered))
         self.packed, self.kinds = {}, kinds_of([*model.graph.input, *model.graph.output])
         # A model that stays as it is goes wrong where onnxruntime does.
         if self.kinds and (lowered := lower(model, ragged_io=True)) != model:
@@ -211,7 +198,7 @@ class Judge:
         if not isinstance(portable, str) and not left_in(portable):
             self.packed["portable"] = portable
         # What can only fail, onnxruntime may refuse to load: then each run fails.
-        self.running = {name: made(lambda one=one: loaded(one)) for name, one in self.packed.items()}
+        self.running = {name: made(lambda one=one: session(one)) for name, one in self.packed.items()}
         self.evaluator = made(lambda: Evaluator(in_order, new_ops=OPERATORS))
         self.smaller = self.fixed = self.expected = None
 
@@ -277,7 +264,7 @@ class Judge:
             shapes = {name: np.shape(one) for name, one in feed_of_tensors.items()}
             self.fixed = made(lambda: lower(self.model, **PORTABLE, shapes=shapes))
             if not isinstance(self.fixed, str) and not left_in(self.fixed):
-                running = made(lambda: loaded(self.fixed))
+                running = made(lambda: session(self.fixed))
                 found += self.packed_findings("fixed", self.fixed, running, feed, expected, may_fail, n)
         return found
 
@@ -301,7 +288,7 @@ class Judge:
 
     def loses_an_error(self, feed):
         """Whether onnxruntime fails too, unless it optimizes, and reads no element whose shape it knows."""
-        return isinstance(outcome(made(lambda: loaded(self.model, optimizes=False)), feed), str)
+        return isinstance(outcome(made(lambda: session(self.model, "DISABLE_ALL")), feed), str)
 
     def is_read(self, feed):
         """Whether a run still fails without what nobody reads: errors there need not stay."""
@@ -311,7 +298,7 @@ class Judge:
             prepared = prepare(*without_weights(copy, None))
             prune(prepared.model)
             smaller = to_message(prepared.model)
-            self.smaller = made(lambda: steps_of(smaller)), made(lambda: loaded(smaller))
+            self.smaller = made(lambda: steps_of(smaller)), made(lambda: session(smaller))
         # Of values of which only the shape is read onnxruntime loses them too.
         if not all(isinstance(outcome(one, feed), str) for one in self.smaller):
             return False

@@ -34,8 +34,10 @@ def unchecked(text, opset=17):
     return onnx.parser.parse_model(f'<ir_version: {ir}, opset_import: ["": {opset}]>\n{text}')
 
 
-def session(model):
+def session(model, level="ENABLE_ALL"):
+    """A silent session of onnxruntime on one thread; `level` is that of its optimizations."""
     options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(

@@ -56,12 +56,7 @@ def ragged_feed(feed, names, kinds):
 
 def ragged_results(results, outputs, names, kinds):
     """Results as a model of these outputs gives them, in order."""
-    made = {}
-    for name, value in zip(outputs, results, strict=True):
-        if isinstance(value, list) and name not in names:
-            made |= packed(name, value, names, *kinds[name])
-        else:
-            made[name] = value
+    made = ragged_feed(dict(zip(outputs, results, strict=True)), names, kinds)
     return [made[name] for name in names]
 
 
