@@ -9,9 +9,8 @@ import onnx
 import pytest
 from support.models.exported import FOLDER, FRAMEWORKS, MODELS, answers
 from support.models.lowering import left_in
-from support.models.sessions import model, reference
+from support.models.sessions import assert_near, model, reference
 
-from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession, lower
 
 pytestmark = pytest.mark.mostly_slow(11)
@@ -25,20 +24,6 @@ CHANGING += ["middle"] * MANY
 CHANGING += [33, 0, "short", 2, "long", 3, "middle", 1, 0, "short"]
 # Elements of this list may differ in length, by its dynamic axis; onnxruntime then takes them for one length.
 BROKEN = {"longest_of"}
-
-
-def assert_same(found, expected, rtol=1e-5, atol=1e-6):
-    """Results are the same, one by one: in type, shape, and value but for rounding."""
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        if isinstance(other, list):
-            assert isinstance(one, TensorSequence | list)
-            assert_same(one, other, rtol, atol)
-        else:
-            assert type(one) is np.ndarray
-            other = np.asarray(other)
-            assert (one.dtype, one.shape) == (other.dtype, other.shape)
-            np.testing.assert_allclose(one, other, rtol, atol)
 
 
 @cache
@@ -72,7 +57,7 @@ def check(used, name, n, seed=0):
             used.run(None, feed)
         return None
     found = used.run(None, feed)
-    assert_same(found, expected)
+    assert_near(found, expected)
     assert all(np.array_equal(a, b) for a, b in zip(arrays(feed), arrays(before), strict=True))
     return found
 
@@ -143,7 +128,7 @@ def test_sizes_that_change(name):
     kept = [(n, check(used, name, n)) for n in CHANGING]
     for n, result in kept:  # no later run has written to it
         if result is not None:
-            assert_same(result, example(name, n)[1])
+            assert_near(result, example(name, n)[1])
 
 
 @pytest.mark.mostly_slow(31)
@@ -169,9 +154,9 @@ def test_answers_of_frameworks(name):
     for _ in range(3):
         for feed, expected in answers(one):
             # Its kernels round otherwise.
-            assert_same(used.run(None, feed), expected, 1e-5, 1e-5)
+            assert_near(used.run(None, feed), expected, 1e-5, 1e-5)
             if name not in BROKEN:
-                assert_same(lowered.run(None, feed), expected, 1e-5, 1e-5)
+                assert_near(lowered.run(None, feed), expected, 1e-5, 1e-5)
 
 
 def ragged(x, lengths):
@@ -241,4 +226,4 @@ def test_values_in_numpy(name):
     one, used = MODELS[name], session_of(name)
     for n in (one.least, 1, 4, 33, 4, 150):
         feed = one.example(n)
-        assert_same(used.run(None, feed), EXPECTED[name](**feed), 1e-4, 1e-5)
+        assert_near(used.run(None, feed), EXPECTED[name](**feed), 1e-4, 1e-5)

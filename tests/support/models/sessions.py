@@ -142,6 +142,20 @@ def assert_values(found, expected, rtol=0.0):
         assert_value(one, other, rtol)
 
 
+def assert_near(found, expected, rtol=1e-5, atol=1e-6):
+    """Results of either kind of session are the same but for rounding, one by one, in type and shape."""
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        if isinstance(other, list):
+            assert isinstance(one, sq.TensorSequence | list)
+            assert_near(one, other, rtol, atol)
+        else:
+            assert type(one) is np.ndarray
+            other = np.asarray(other)
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            np.testing.assert_allclose(one, other, rtol, atol)
+
+
 def assert_as_reference(given, feed, rtol=0.0):
     """A session's results equal onnxruntime's; they are returned."""
     found = session(given).run(None, feed)
