@@ -170,15 +170,6 @@ def test_links_are_followed(path):
         assert [one.name for one in target.parent.iterdir()] == ["real.onnx"]
 
 
-@posix
-def test_permissions_stay(path):
-    out = path.with_name("out.onnx")
-    out.write_bytes(b"before")
-    out.chmod(0o640)
-    assert main(["lower", str(path), "-o", str(out)]) == 0
-    assert stat.S_IMODE(out.stat().st_mode) == 0o640
-
-
 @pytest.mark.parametrize("name", ["in.onnx", "out.onnx"])
 def test_weights_stay_where_they_are(weighty, name):
     for _ in range(2):
@@ -309,7 +300,8 @@ def test_ctrl_c_while_model_and_data_are_put_in_place(weighty, monkeypatch, agai
 
 
 @posix
-def test_permissions_of_data_stay(weighty):
+def test_permissions_stay(weighty):
+    """Those of the model, and of its data."""
     folder = weighty.parent / "to"
     folder.mkdir()
     out = folder / "out.onnx"
