@@ -1,6 +1,7 @@
 """What runs where in steps: edits in place, the order of nodes, and what `explain` says of it."""
 
 import numpy as np
+import pytest
 from support.models.engines import (
     APPEND_ROWS,
     TURN,
@@ -10,9 +11,54 @@ from support.models.engines import (
     schedule_of,
     steps_of,
 )
-from support.models.sessions import assert_values, f32, i64, model
+from support.models.sessions import assert_values, f32, floats, i64, in_steps, model
 
 from seqcore.onnx import InferenceSession
+
+# What edits `c`, which is read again → the lists that come out, of three elements and x, after two rounds.
+READ_AGAIN = {
+    "as another state": (
+        """t, u = Loop (n, , c, c) <body = b (int64 i, bool on, seq(float[]) p, seq(float[]) q)
+                                        => (bool on, seq(float[]) r, seq(float[]) e) {
+            r = SequenceInsert (p, x) e = SequenceErase (q)
+        }>""",
+        lambda s, x: [[*s, x, x, x], s[:2]],
+    ),
+    "in the next round": (
+        """t, u = Loop (n, , d, d) <body = b (int64 i, bool on, seq(float[]) p, seq(float[]) q)
+                                        => (bool on, seq(float[]) r, seq(float[]) e) {
+            e = SequenceInsert (c, x) k = SequenceAt (e, i) r = SequenceInsert (p, k)
+        }>""",
+        lambda s, x: [[-x, *s[:2]], [*s, x, x]],
+    ),
+    "in the body of the loop that goes on with it": (
+        """t, u = Loop (n, , c, d) <body = b (int64 i, bool on, seq(float[]) p, seq(float[]) q)
+                                        => (bool on, seq(float[]) r, seq(float[]) e) {
+            k = SequenceAt (c, i) r = SequenceInsert (p, k) e = SequenceInsert (q, k)
+        }>""",
+        lambda s, x: [[*s, x, *s[:2]], [-x, *s[:2]]],
+    ),
+    "behind a branch": (
+        """t = If (go) <then_branch = a () => (seq(float[]) r) { r = SequenceInsert (c, x) },
+                     else_branch = b () => (seq(float[]) e) { e = SequenceErase (c) }>
+        u = SequenceInsert (c, x)""",
+        lambda s, x: [[*s, x, x], [*s, x, x]],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READ_AGAIN)
+def test_a_list_that_is_read_again_is_copied(kind):
+    code, expected = READ_AGAIN[kind]
+    steps = in_steps(
+        model(f"""g (seq(float[]) s, float[N] x, int64 n, bool go) => (seq(float[]) t, seq(float[]) u) {{
+            c = SequenceInsert (s, x) y = Neg (x) d = SequenceConstruct (y) {code}
+        }}""")
+    )
+    s, x = floats(1, 2, 3), f32(9)
+    for _ in range(2):
+        found = steps.run(None, {"s": s, "x": x, "n": i64(2), "go": np.array(True)})
+        assert_values(found, expected(s, x))
 
 
 class TestPlaces:
