@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from support.models.lowering import (
-    OPSETS,
     assert_same,
     check,
     left_in,
@@ -89,34 +88,6 @@ class TestPicking:
                 feed = {"x": rows(n)} | ({"j": 1} if inputs else {})
                 assert_same(outcome(before, feed), outcome(after, feed))
                 assert outcome(after, feed) is not None or n == 0
-
-    @pytest.mark.slow
-    def test_readers_in_branches_and_loops(self):
-        text = split(
-            """b = SequenceAt(s, k)
-            y = If(w) <then_branch = f () => (float[A, B] u) { u = SequenceAt(s, p) },
-                       else_branch = h () => (float[C, D] v) { v0 = SequenceAt(s, k) v = Add(v0, v0) }>
-            n = SequenceLength(s)
-            t = Loop(n, yes, b) <body = l (int64 i, bool c, float[E, F] r) => (bool c2, float[E2, F2] r2) {
-                c2 = Identity(c)
-                e = SequenceAt(s, i)
-                r2 = Add(r, e)
-            }>""",
-            "float[A, B] y, float[C, D] t",
-            "int64 k = {0}, bool yes = {1}",
-            "x",
-            inputs=", int64 p, bool w",
-        )
-        fed = [one | {"w": np.array(w)} for one in positions("scalar") for w in (True, False)]
-        for opset in OPSETS:
-            check(text, fed, opset)
-        check(text.replace("SplitToSequence", "SplitToSequence<axis = -1>"), fed)
-        check(
-            text.replace("N, 4", "N, M")
-            .replace("(x)", "(x, k2)")
-            .replace("<int64 k =", "<int64 k2 = {2}, int64 k ="),
-            fed,
-        )
 
     @pytest.mark.parametrize("dtype", ["float", "int8", "int64", "bool", "string", "float16"])
     @pytest.mark.parametrize("given", ["x", "x, k"])

@@ -291,27 +291,6 @@ def test_a_pop_fails_where_it_reads(position, is_for_shape):
     assert any(node.op_type == "Range" for node in all_nodes(result)) == is_for_shape
 
 
-def test_nested_loops_hand_a_list_on():
-    model = parse("""g (float[N, 4] x, int64 n) => (float[A, 4] y, int64 m)
-    <bool yes = {1}, int64 zero = {0}, int64 two = {2}> {
-        first = Gather(x, zero)
-        start = SequenceConstruct(first)
-        l = Loop(n, yes, start) <body = b (int64 i, bool c, seq(float[4]) s) => (bool c2, seq(float[4]) t) {
-            c2 = Identity(c)
-            q = Gather(x, i)
-            t = Loop(i, yes, s) <body = d (int64 j, bool f, seq(float[4]) u) => (bool f2, seq(float[4]) v) {
-                f2 = Identity(f)
-                w = SequenceAt(u, j)
-                sum = Add(w, q)
-                v = SequenceInsert(u, sum)
-            }>
-        }>
-        y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
-        m = SequenceLength(l)
-    }""")
-    check(model, [{"x": rows(5), "n": np.array(n)} for n in LENGTHS])
-
-
 FIRST, ROWS = "SequenceConstruct(first)", "SplitToSequence<keepdims = 0>(x)"
 
 
