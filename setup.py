@@ -48,7 +48,7 @@ SMALLER = [*GAPS, *TABLES] if sys.platform == "linux" else []
 LINK = ["-Wl,-s,--build-id=none"] if IS_STRIPPED else []
 
 # Python's own -O3 pays only for loops over numbers. Smaller code builds in less time, and is as fast.
-OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS}
+OPTIMIZE = {"lists": SYMBOLS, "numpy_loops": SYMBOLS, "padding": [*SYMBOLS, *SMALLER]}
 OPTIMIZE |= {name: [*SYMBOLS, "-Os", *SMALLER] for name in ("arrow", "embedding", "maps", "pickling")}
 
 
