@@ -108,6 +108,18 @@ class TestOnAnExecutor:
         assert len(result) == 10_000
         assert len(calls) >= 8
 
+    def test_lists_have_the_type_of_the_first_batch(self):
+        """No batch starts before it is known: of whole numbers it would be another."""
+        seq = [np.full(2, 0.5)] + [np.full(2, 1.0)] * 40
+
+        def body(batch):
+            return [[0.5] if batch[0, 0] < 1 else [1]] * len(batch)
+
+        with ThreadPoolExecutor(2) as executor:
+            result = sq.map_batches(body, seq, batch_size=1, new_axis=True, executor=executor)
+        assert result.dtype == np.float64
+        assert result.values().tolist() == [0.5] + [1.0] * 40
+
 
 # --- errors ---
 

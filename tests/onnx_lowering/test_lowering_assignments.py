@@ -1,11 +1,18 @@
 """Loops that assign elements of a list: an erase and an insert at one position are one edit."""
 
+import operator
+from random import Random
+
 import numpy as np
 import pytest
 from support.models.lowering import assert_same, left_in, lowered, ops, outcome, parse, rows, session
 from support.models.sessions import AGAIN
+from support.random_cases import seeds
 
 from seqcore.onnx import InferenceSession, lower
+from seqcore.onnx._lists.trace import terms_of
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.weights import without_weights
 
 # `e` is the element before, `g` the one that is assigned; MADE and AT say how and where.
 LOOP = """g (float[N, 4] x, int64[K] at, int64 n) => (float[A, 4] y, int64 m)
@@ -30,6 +37,7 @@ IN_ORDER = {
     "of its length": ("e = SequenceLength (s) f = Cast <to = 1> (e) g = Add (f, half)", "i"),
     "a constant": ("g = Identity (half)", "i"),
 }
+OF_TWO = {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul}
 # Elements that other iterations assigned, or anywhere.
 ANYWHERE = {
     "the one before": ("j = Sub (i, one) e = SequenceAt (s, j) g = Mul (e, half)", "i"),
@@ -189,3 +197,23 @@ def test_a_position_at_the_end_of_a_long_chain(node, n):
         y, z = running.run(None, feed)
         np.testing.assert_array_equal(y, rows(3)[0])
         np.testing.assert_array_equal(z, rows(3)[[0, 0, 0, 1, 2]])
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_positions_are_sums(seed):
+    """What a position is known to be is what it is computed to be."""
+    random = Random(seed)
+    values, nodes = {"n": 1_009, "m": 10_007, "none": 0, "one": 1, "two": 2}, []
+    for k in range(8):
+        name, (a, b) = random.choice([*OF_TWO]), random.choices([*values], k=2)
+        values[f"p{k}"] = OF_TWO[name](values[a], values[b])
+        nodes.append(f"p{k} = {name} ({a}, {b})")
+    outputs = ", ".join(f"int64 {name}" for name in values if name not in ("n", "one", "two"))
+    text = f"""g (seq(float[4]) s, int64 n) => ({outputs}) <int64 one = {{1}}, int64 two = {{2}}> {{
+        m = SequenceLength (s) none = Sub (n, n) {" ".join(nodes)}
+    }}"""
+    prepared = prepare(*without_weights(parse(text), None, None))
+    for name, value in values.items():
+        if (terms := terms_of(prepared, name)) is not None:
+            parts = {"": 1, "n": values["n"], "s": values["m"]}
+            assert sum(factor * parts[one] for one, factor in terms.items()) == value
