@@ -183,7 +183,7 @@ def pytest_unconfigure():
 
 
 def reads_in_vain(given):
-    """Whether a model reads a list that has no element, ever: "portable" has no check that keeps its rank open."""
+    """Whether a model reads a list that never has an element: without a check, "portable" gives it a rank."""
     types = sys.modules["seqcore.onnx._model.types"]
     return hasattr(given, "shape") and any(
         node.is_op("SequenceAt", "ConcatFromSequence") and given.shape(node.inputs[0]) == types.NEVER
