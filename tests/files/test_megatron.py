@@ -162,6 +162,17 @@ def test_any_truncated_or_altered_index_is_an_error_or_the_same(tmp_path):
             assert sq.load(path).tolist() == DOCUMENTS
 
 
+def test_a_last_sequence_that_begins_or_ends_before_it_does_is_found_at_once(tmp_path):
+    path = put(tmp_path, DOCUMENTS)
+    n, given = len(DOCUMENTS), path.read_bytes()
+    for form, at in (("<i", 4 * (n - 1)), ("<q", 4 * n + 8 * (n - 1))):
+        index = bytearray(given)
+        struct.pack_into(form, index, struct.calcsize(HEADER) + at, -8)
+        path.write_bytes(index)
+        with pytest.raises(ValueError, match=f"damaged, or .*: sequence {n - 1} has"):
+            sq.load(path)
+
+
 def test_an_element_that_disagrees_is_named(tmp_path):
     path = put(tmp_path, DOCUMENTS)
     index = bytearray(path.read_bytes())

@@ -216,6 +216,7 @@ def test_in_a_loader(num_workers):
         (PadCollate, [{"a": "x"}, {"a": 1}], TypeError, "column 'a': the column mixes strings and numbers"),
         (PadCollate, [{"a": 2**70}], OverflowError, "column 'a': the column is"),
         (PadCollate, [{"a": 1}, {"b": 1}], ValueError, r"row 1 is .*, but row 0 has 'a'"),
+        (PadCollate, [{"a": 1}, 3], ValueError, r"row 1 is 3, but row 0 has 'a'"),
         (PadCollate, {"a": [[1]], "a_mask": [[2]]}, ValueError, "a column 'a_mask', a name that is added"),
         (PackCollate, {"a": [[1]], "cu_seqlens": [2]}, ValueError, "a column 'cu_seqlens'"),
         (PackCollate, {"a": [[1, 2], [3]], "b": [[1], [2]]}, ValueError, "'b' has other lengths than 'a'"),

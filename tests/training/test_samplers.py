@@ -124,6 +124,14 @@ def test_the_longest_are_left_out_without_shuffling():
     assert list(BatchSampler(range(1, 12), max_tokens=30, **options)) == batches
 
 
+@pytest.mark.parametrize(("lengths", "most"), [([10, 10, 9, 9, 1], 47), ([10, 9, 8, 7, 6], 42)])
+def test_the_longest_are_alone_where_that_saves_padding(lengths, most):
+    """Of five, one fits into no batch of two: one of the shorter ones, at a price, or the longest."""
+    for epoch in range(20):
+        batches = BatchSampler(lengths, batch_size=2, seed=epoch)
+        assert sum(len(batch) * max(lengths[i] for i in batch) for batch in batches) <= most
+
+
 def test_what_it_shows():
     sampler = BatchSampler(range(1050), batch_size=100)
     assert re.fullmatch(
