@@ -123,6 +123,16 @@ class TestFailures:
 
 
 class TestProgress:
+    @pytest.mark.parametrize("chunksize", [None, 5])
+    def test_it_is_told_while_the_map_runs(self, way, chunksize):
+        """A body of a millisecond is measured first: not all elements are one chunk."""
+        calls = []
+        options = {"chunksize": chunksize, **way, "progress": lambda done, total: calls.append(done)}
+        sq.sequence_map(bodies.slowly, numbers(200), **options)
+        assert len(calls) > 1
+        assert calls == sorted(calls)
+        assert calls[-1] == 200
+
     @pytest.mark.mostly_slow(13)
     @CHUNKSIZES
     @pytest.mark.parametrize(("kind", "at"), [(Refusal, 1), (Refusal, 50), (KeyboardInterrupt, 50)])
