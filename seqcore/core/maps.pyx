@@ -663,8 +663,8 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
     return join(share.store, sequence._dtype, <int>(given + rank if given < 0 else given), stacking)
 
 
-def all_fit(list tensors not None, cnp.dtype dtype not None, tuple shape):
-    """Return whether the items of a list are arrays of one dtype object, and of a shape unless that is None.
+def all_fit(list tensors not None, cnp.dtype dtype, tuple shape):
+    """Return whether the items of a list are arrays of one dtype object and a shape: of any, where it is None.
 
     A length of -1 stands for any.
     """
@@ -675,7 +675,8 @@ def all_fit(list tensors not None, cnp.dtype dtype not None, tuple shape):
     for axis in range(ndim):
         lengths[axis] = shape[axis]
     for tensor in tensors:
-        if not cnp.PyArray_CheckExact(tensor) or descr_of(tensor) != <PyObject *>dtype:
+        if not cnp.PyArray_CheckExact(tensor) or (
+                dtype is not None and descr_of(tensor) != <PyObject *>dtype):
             return False
         if ndim >= 0 and cnp.PyArray_NDIM(tensor) != ndim:
             return False

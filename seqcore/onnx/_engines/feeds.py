@@ -9,6 +9,7 @@ from onnx import TensorProto, TypeProto
 from seqcore._arguments.shown import add_note, got, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
+from seqcore.core.arrow import first_misfit
 from seqcore.core.maps import all_fit
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
@@ -137,22 +138,13 @@ class Feed:
     def has_fitting_elements(self, value):
         """Return whether the elements of a fed sequence have the declared shapes, as far as one sees."""
         if issubclass(type(value), TensorSequence):  # not isinstance, which believes a `__class__`
-            shapes = set(value.shapes)
-        elif isinstance(value, list | tuple):
-            elements = value[:]  # other threads may edit a list
-            if not all(type(one) is np.ndarray for one in elements):
-                return False
-            shapes = {one.shape for one in elements}
-        else:
-            return False
-        return self._fit_elements(shapes)
+            return self._fits_all(value)
+        # Other threads may edit a list.
+        return isinstance(value, list | tuple) and all_fit([*value], None, self._element_shape)
 
-    def _fit_elements(self, shapes):
-        wanted = self._element_shape
-        return wanted is None or all(
-            len(shape) == len(wanted) and all(n in (-1, m) for n, m in zip(wanted, shape, strict=True))
-            for shape in shapes
-        )
+    def _fits_all(self, seq):
+        shape = self._element_shape
+        return shape is None or first_misfit(seq, len(shape), len(shape), shape) == len(seq)
 
     @property
     def is_sequence(self):
@@ -178,9 +170,7 @@ class Feed:
             return value
         if type(value) is list or value.dtype != self._element_dtype:
             value = self.check(value)
-        if self.declares_elements and not self._fit_elements(set(value.shapes)):
-            return None
-        return list(value)
+        return list(value) if self._fits_all(value) else None
 
     def _other(self, value):
         which = self.kind.WhichOneof("value")
