@@ -1,5 +1,7 @@
 """Inference of tensor operators: what their rules say of types, shapes and numbers is so, whatever is fed."""
 
+import math
+
 import numpy as np
 import onnx
 import pytest
@@ -14,7 +16,7 @@ from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.tensors import tensor_type, to_tensor_proto
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import forget_shape, to_message
-from seqcore.onnx._operators.tensor_operators import TensorOperator
+from seqcore.onnx._operators.tensor_operators import TensorOperator, _what_is_left
 
 OPSETS = [7, 11, 13, 17, 21]
 CASES_OF_EACH = seeds(6, 24)  # for each operator and version
@@ -292,6 +294,24 @@ def zeros(*shape):
 
 
 # Graphs whose values are at the edge of what the rules may say → what to feed.
+NAMED = {"N": 5, "M": 7}
+
+
+@pytest.mark.parametrize("first", seeds(2, 40))
+def test_what_is_left_of_a_shape(first):
+    """Names and numbers may stand several times on each side."""
+    told = 0
+    for seed in range(200):
+        rng = np.random.default_rng([first, seed])
+        old, rest = ([any_of(rng, ["N", "M", 2, 3, 6]) for _ in range(rng.integers(5))] for _ in range(2))
+        size, known = (math.prod(NAMED.get(one, one) for one in shape) for shape in (old, rest))
+        left = _what_is_left(tuple(old), [-1, *rest])
+        if left is not None and size % known == 0:
+            told += 1
+            assert NAMED.get(left, left) == size // known
+    assert told > 20
+
+
 CORNERS = {
     "sum of a column and a row of numbers": (
         """g (float[A, B] x) => (float[] y) {

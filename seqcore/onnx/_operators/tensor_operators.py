@@ -336,9 +336,10 @@ def _what_is_left(old: Shape, lengths: list[Any]) -> Length:
     if old is None:
         return None
     before, after = list[Any](old), [length for length in lengths if length != -1]
-    for name in [length for length in after if isinstance(length, str) and length in before]:
-        before.remove(name)
-        after.remove(name)
+    for name in [length for length in after if isinstance(length, str)]:
+        if name in before:
+            before.remove(name)
+            after.remove(name)
     known = next((length for length in before if isinstance(length, str)), None)
     if known is not None:
         before.remove(known)
