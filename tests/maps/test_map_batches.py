@@ -188,11 +188,20 @@ def test_workers_that_make_no_sense(max_workers):
 # --- Ctrl-C, in a process of its own ---
 
 
-def test_a_tuple_of_another_length():
+@pytest.mark.parametrize(
+    ("before", "then", "message"),
+    [
+        (2, 3, "a tuple of 3, expected one of 2 as before"),
+        (0, 2, "a tuple of 2, expected one tensor as for"),
+        (2, 0, "one tensor, expected a tuple of 2 as for"),
+    ],
+)
+def test_another_number_of_outputs(before, then, message):
     def body(batch):
-        return (batch,) * (2 if batch[0] < 3 else 3)
+        count = before if batch[0] < 3 else then
+        return (batch,) * count if count else batch
 
-    with pytest.raises(TypeError, match=r"elements 3 to 5.*a tuple of 3, expected one of 2 as before"):
+    with pytest.raises(TypeError, match=f"elements 3 to 5.*the body returned {message}"):
         sq.map_batches(body, numbers(9), batch_size=3)
 
 
