@@ -20,6 +20,8 @@ from support.models.lowering import (
 
 from seqcore import split_to_sequence
 from seqcore.onnx._model.checks import ONNX_DIVIDES
+from seqcore.onnx._model.prepare import prepare
+from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._thresholds import MOST_WRITTEN_OUT
 
 pytestmark = pytest.mark.mostly_slow(11)
@@ -203,6 +205,16 @@ def test_lengths_that_are_all_one(reads, gone):
         [{"x": rows(n, 2), "v": np.zeros(m, np.float32), "w": w, "i": i} for n, m, i in cases],
         gone=gone,
     )
+
+
+@pytest.mark.parametrize(("lengths", "known"), [("float[2, 4]", (2, None)), ("float[3, 3]", (2, 3))])
+def test_lengths_that_are_a_shape(lengths, known):
+    """How many pieces there are is known, and their length. The numbers that are split are no lengths."""
+    text = f"""g ({lengths} w, float[1, 5, 1, 4, 1, 3] v) => (seq(int64[A]) s) {{
+        x = Shape (v) k = Shape (w) s = SplitToSequence (x, k)
+    }}"""
+    pieces = prepare(*without_weights(parse(text), None, None)).type("s")
+    assert (pieces.count, *pieces.shape) == known
 
 
 def test_a_sum_over_the_lengths_of_a_split():

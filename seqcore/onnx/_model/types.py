@@ -74,7 +74,7 @@ def join(one: Type, other: Type) -> Type:
     if UNKNOWN in (one, other):
         # It may be of any shape.
         return without_shape(other if one == UNKNOWN else one)
-    number = one.number if one.number == other.number or not other.number else other.number
+    number = other.number or one.number
     if one.kind != other.kind:
         optional = one if one.kind == OPTIONAL else other
         return Type(optional.kind, number, join_shapes(one.shape, other.shape), optional.inner)
