@@ -207,11 +207,18 @@ def test_lengths_that_are_all_one(reads, gone):
     )
 
 
-@pytest.mark.parametrize(("lengths", "known"), [("float[2, 4]", (2, None)), ("float[3, 3]", (2, 3))])
-def test_lengths_that_are_a_shape(lengths, known):
+@pytest.mark.parametrize(
+    ("given", "nodes", "known"),
+    [
+        ("float[2, 4]", "k = Shape (w)", (2, None)),
+        ("float[3, 3]", "k = Shape (w)", (2, 3)),
+        ("float[N, 4]", "n = Shape <start = 1> (w) k = Expand (n, three)", (3, 4)),
+    ],
+)
+def test_lengths_of_a_shape(given, nodes, known):
     """How many pieces there are is known, and their length. The numbers that are split are no lengths."""
-    text = f"""g ({lengths} w, float[1, 5, 1, 4, 1, 3] v) => (seq(int64[A]) s) {{
-        x = Shape (v) k = Shape (w) s = SplitToSequence (x, k)
+    text = f"""g ({given} w, float[1, 5, 1, 4, 1, 3] v) => (seq(int64[A]) s) <int64[1] three = {{3}}> {{
+        x = Shape (v) {nodes} s = SplitToSequence (x, k)
     }}"""
     pieces = prepare(*without_weights(parse(text), None, None)).type("s")
     assert (pieces.count, *pieces.shape) == known
