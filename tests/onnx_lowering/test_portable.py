@@ -232,3 +232,15 @@ def test_what_fails_in_every_run_keeps_no_other_from_being_computed():
     for c in (False, True):
         feed = {"x": np.ones(3, "f"), "c": np.array(c)}
         assert_same(outcome(session(given), feed), outcome(session(result), feed))
+
+
+def test_what_is_known_of_shapes_is_computed():
+    """Before it stands a number that no node makes, and one that is not known."""
+    given = model("""g (float[N, 4] x, float[2, 3] v, int64[1] i) => (int64[1] y, int64[1] z, int64 m) {
+        n = Shape <end = 1> (x) k = Shape <start = 1> (x) same = Identity (k) l = SequenceConstruct (x)
+        m = SequenceLength (l) one = Shape <end = 1> (v) z = Add (i, one) y = Add (n, same)
+    }""")
+    result = lower(given, target="portable")
+    assert sorted(ops(result)) == ["Add", "Add", "Identity", "Shape"]
+    feed = {"x": rows(5), "v": np.ones((2, 3), np.float32), "i": np.array([7])}
+    assert_same(outcome(session(given), feed), outcome(session(result), feed))
