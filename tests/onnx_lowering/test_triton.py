@@ -98,6 +98,9 @@ def test_the_command_writes_it(tmp_path, capsys, folder):
     onnx.save(sums("N"), given)
     assert main(["lower", str(given), "-o", str(out), "--triton"]) == 1
     assert "--triton needs --ragged-io" in capsys.readouterr().err
+    for other in (["--target", "openvino"], ["--shape", "x=3,4"], ["--unroll", "4"]):
+        assert main(["lower", str(given), "-o", str(out), "--ragged-io", "--triton", *other]) == 1
+        assert "--triton takes no --target, --shape or --unroll" in capsys.readouterr().err
     assert main(["lower", str(given), "-o", str(out), "--ragged-io", "--triton"]) == 0
     assert f"{tmp_path / 'config.pbtxt'}: a request has one element" in capsys.readouterr().out
     _, config, _ = lower_for_triton(sums("N"))
