@@ -195,6 +195,22 @@ def test_differences_of_large_numbers():
             assert (last, len(times)) == (expected, len(whole)), (begin, end)
 
 
+def test_a_limit_at_the_end_of_a_long_chain():
+    """Longer than Python's stack."""
+    chain = " ".join(f"p{k + 1} = Add (p{k}, one)" for k in range(1_200))
+    given = model(f"""f (int64 p0, int64 most) => (int64 last, seq(int64) times)
+        <int64 one = {{1}}, int64 zero = {{0}}, bool yes = {{1}}> {{
+            {chain} none = SequenceEmpty <dtype = 7> ()
+            last, times = Loop (most, yes, zero, none) <body = b (int64 i, bool c, int64 t, seq(int64) l) =>
+                (bool on, int64 t2, seq(int64) l2) {{
+                t2 = Add (t, one) on = Less (t2, p1200) l2 = SequenceInsert (l, t)
+            }}>
+        }}""")
+    for ours in (reference(lower(given)), InferenceSession(given, compile="load")):
+        last, times = ours.run(None, {"p0": np.array(-1_190), "most": np.array(20)})
+        assert (last, len(times)) == (10, 10)
+
+
 @pytest.mark.parametrize(
     "limit",
     [

@@ -174,21 +174,26 @@ def test_nested_loops():
     np.testing.assert_array_equal(session(made).run(None, feed), session(given).run(None, feed))
 
 
-def test_a_model_without_sequences():
-    given = model("""
-        f (float[N, 4] x) => (float[4] y) <bool yes = {1}, int64 zero = {0}, float half = {0.5}> {
+@pytest.mark.parametrize(
+    ("number", "row"), [("int64", "Identity (own)"), ("int64[1]", "Squeeze (own, nought)")]
+)
+def test_a_model_without_sequences(number, row):
+    given = model(f"""
+        f (float[N, 4] x) => (float[4] y)
+        <bool yes = {{1}}, int64 zero = {{0}}, int64[1] nought = {{0}}, float half = {{0.5}}> {{
             shape = Shape (x)
             n = Gather (shape, zero)
             first = Gather (x, zero)
-            y = Loop (n, yes, first) <body = b (int64 i, bool c, float[4] s) => (bool c2, float[4] t) {
+            y = Loop (n, yes, first) <body = b ({number} i, bool c, float[4] s) => (bool c2, float[4] t) {{
                 c2 = Identity (c)
-                row = Gather (x, i)
+                own = Gather (x, i)
+                row = {row}
                 h = Mul (s, half)
                 t = Add (h, row)
-            }>
-        }""")
+            }}>
+        }}""")
     made = lower(given, shapes={"x": (3, 4)}, unroll=3)
-    assert {*ops(made)} == {"Gather", "Mul", "Add", "Identity"}
+    assert {*ops(made)} == {"Gather", row.split()[0], "Mul", "Add", "Identity"}
     assert made.opset_import == given.opset_import
     assert "written out: 3 iterations" in explain(given, shapes={"x": (3, 4)}, unroll=3)[-1]
     assert [dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim] == [3, 4]
