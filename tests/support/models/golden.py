@@ -17,7 +17,7 @@ from seqcore.onnx._model.load import parse, place_of
 from seqcore.onnx._model.prepare import message_has_lists
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx.lowering import lower_with_report
+from seqcore.onnx.lowering import lower, lower_with_report
 
 PATH = Path(__file__).parents[2] / "models" / "golden.json"
 
@@ -29,10 +29,15 @@ def left_of(model):
     return {"nodes": counts.total(), "loops": counts["Loop"], "lists": lists}
 
 
+def operators_of(model):
+    return ", ".join(f"{n} {name}" for name, n in sorted(Counter(ops(model)).items()))
+
+
 def lowered(path):
     """What `lower` makes of a model."""
     message, notes = lower_with_report(path)
-    return left_of(message) | {"notes": sorted(map(str, notes))}
+    targets = {target: operators_of(lower(path, target=target)) for target in ("openvino", "portable")}
+    return left_of(message) | {"notes": sorted(map(str, notes))} | targets
 
 
 def run(path):
