@@ -222,21 +222,27 @@ class TestLoopsWithoutKernels:
         expected = (rows, x * np.uint16(n + 1), np.arange(n))
         assert_same([GraphBody(parsed(text))(x, np.array(last), *feed)], [expected])
 
-    def test_states_and_values_of_the_graph_around(self):
+    @pytest.mark.parametrize(
+        ("number", "axis", "expected"), [("int64", "", [0, 1]), ("int64[1]", ", 1", [[0], [1]])]
+    )
+    def test_states_and_values_of_the_graph_around(self, number, axis, expected):
         body = GraphBody(
-            parsed("""
-                g (uint16[N] x, int64 n) => (uint16[N] y) {
+            parsed(f"""
+                g (uint16[N] x, int64 n) => (uint16[N] y, int64[T{axis}] numbers) {{
                     twice = Add (x, x)
-                    y = Loop (n, "", x) <body = b (int64 i, bool go, uint16[N] a) => (bool on, uint16[N] c) {
+                    y, numbers = Loop (n, "", x) <body = b ({number} i, bool go, uint16[N] a)
+                            => (bool on, uint16[N] c, {number} j) {{
                         most = Max (a, twice)
                         c = Add (most, x)
                         on = Identity (go)
-                    }>
-                }
+                        j = Identity (i)
+                    }}>
+                }}
             """)
         )
-        y = body(np.array([1, 2], np.uint16), np.array(2))
+        y, numbers = body(np.array([1, 2], np.uint16), np.array(2))
         assert y.tolist() == [4, 8]
+        assert numbers.tolist() == expected
 
 
 NEG = node("Neg", "x", "z")
