@@ -15,6 +15,7 @@ from support.processes import output_of
 import seqcore.onnx
 from seqcore.onnx import GraphBody, InferenceSession, lower
 from seqcore.onnx._model.weights import open_model
+from seqcore.onnx._runtimes import sessions
 
 N = 4  # the size of feeds
 SPLIT = "rows = SplitToSequence <keepdims = 0> (x)"
@@ -96,6 +97,24 @@ def test_versions_of_the_ir(version):
     given = first_row("y = Neg (r)")
     given.ir_version = version
     assert check(given, {"x": X})
+
+
+@pytest.mark.parametrize(
+    ("domain", "operators", "is_lowered"),
+    [
+        ("", "Identity Relu", True),  # a newer version takes more types
+        ("", "Identity Softmax", False),  # of a matrix before version 13, then of its last axis
+        ("", "ReduceSum", False),  # its axes became an input
+        ("", "Trilu", False),  # which is younger
+        ("ai.onnx.ml", "Softmax", True),  # another operator of this name
+    ],
+)
+def test_versions_that_onnxruntime_may_not_know(monkeypatch, domain, operators, is_lowered):
+    """A model gets the newest version that it knows if that changes none of the model's operators."""
+    monkeypatch.setattr(sessions, "newest_opset", lambda domain: 12)
+    version = 14 if operators == "Trilu" else 13
+    made = sessions.loadable_opsets({"": version}, {(domain, one) for one in operators.split()})
+    assert (made[""] == 12) is is_lowered
 
 
 @pytest.mark.parametrize("version", [onnx.IR_VERSION, 99])
