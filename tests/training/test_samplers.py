@@ -145,6 +145,9 @@ def test_what_it_shows():
     )
     assert repr(BatchSampler([2, 4, 6, 8], batch_size=2, shuffle=False)).endswith("2 batches, 16.7% padding>")
     assert repr(BatchSampler([3, 3, 2], capacity=4, shuffle=False)).endswith("3 batches, packs 66.7% full>")
+    # One of the five is left out, of which the shortest is 6 long.
+    dropping = BatchSampler([10, 9, 8, 7, 6], batch_size=2, drop_last=True)
+    assert repr(dropping).endswith(f"2 batches, {2 / 36:.1%} padding>")
     assert repr(BatchSampler([], batch_size=2)).endswith("0 batches, 0.0% padding>")
 
 
