@@ -405,7 +405,7 @@ CORNERS = {
     "outputs of a Scan over 3 rows": (
         """g (float[N, 4] x, float[2, N] y) => (float[] z) {
             o = Constant <value_floats = [0.0, 0.0, 0.0, 0.0]> ()
-            s, z, w, v = Scan <num_scan_inputs = 2, scan_input_axes = [0, -1], scan_output_axes = [0, 1, -1],
+            s, z, w, v = Scan <num_scan_inputs = 2, scan_input_axes = [0, -1], scan_output_axes = [0, 1, -2],
                 body = b (float[4] t, float[4] r, float[2] q)
                 => (float[4] u, float[4] a, float[2] c, float[2, 4] d) {
                     u = Add (t, r) a = Neg (u) c = Abs (q)
