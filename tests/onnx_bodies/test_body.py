@@ -276,6 +276,9 @@ class TestReading:
             GraphBody(softmax, {"": 99})
         with pytest.raises(ValueError, match="has its own opset imports"):
             GraphBody(helper.make_model(softmax), {"": 11})
+        for version in (0, -1, 2**63, 2**64 - 1):
+            with pytest.raises(ValueError, match=f"the opset '' has no version {version}"):
+                GraphBody(softmax, {"": version})
         with pytest.raises(TypeError, match=r"opset_imports must be a dict such as \{'': 17\}, got 13"):
             GraphBody(softmax, 13)
 
