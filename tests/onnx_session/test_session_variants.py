@@ -115,7 +115,9 @@ def test_versions_that_onnxruntime_may_not_know(monkeypatch, domain, operators, 
     version = 14 if operators == "Trilu" else 13
     made = sessions.loadable_opsets({"": version}, {(domain, one) for one in operators.split()})
     assert (made[""] == 12) is is_lowered
-    message = helper.make_model(onnx.GraphProto(), opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+    message = helper.make_model(
+        onnx.GraphProto(), opset_imports=[helper.make_opsetid("", version)], ir_version=8
+    )
     assert sessions.restamp_proto(message, {(domain, one) for one in operators.split()}) is is_lowered
     assert message.opset_import[0].version == made[""]
 
