@@ -40,7 +40,14 @@ def test_what_fits(tensors, shape, fits):
 
 
 def test_what_it_takes():
-    for wrong in ((None, FLOAT, None), ((), FLOAT, None), ([], None, None), ([], FLOAT, [1])):
+    for wrong in ((None, FLOAT, None), ((), FLOAT, None), ([], "f4", None), ([], FLOAT, [1])):
         with pytest.raises(TypeError):
             all_fit(*wrong)
     assert not all_fit([np.zeros(1, np.float32)], INT, None)
+
+
+def test_any_dtype():
+    mixed = [TWO_BY_THREE, TWO_BY_THREE.astype(">i2")]
+    assert all_fit(mixed, None, (2, -1))
+    assert not all_fit(mixed, None, (3, -1))
+    assert not all_fit([*mixed, None], None, None)
