@@ -187,7 +187,7 @@ cdef object lengths_of(Store *store, object dtype):
     dtype = integer_type(dtype, "lengths")
     cdef cnp.ndarray lengths = np.empty(size_of(store), np.int64)
     write_lengths(store, 0, size_of(store), <int64_t *>cnp.PyArray_DATA(lengths))
-    return fitted(lengths, dtype, "lengths", (<object>lengths).max(initial=0))
+    return fitted(lengths, dtype, "lengths")
 
 
 cdef object offsets_of(Store *store, object dtype):
@@ -287,10 +287,12 @@ cdef object integer_type(object dtype, str what):
     return given
 
 
-cdef object fitted(cnp.ndarray numbers, object dtype, str what, object largest):
+cdef object fitted(cnp.ndarray numbers, object dtype, str what, object largest=None):
     """Return numbers in an integer type; raise OverflowError if the largest one does not fit."""
     if dtype == np.int64 and dtype.isnative:
         return numbers
+    if largest is None:
+        largest = (<object>numbers).max(initial=0)
     most = min(int(np.iinfo(dtype).max), MAX_BYTES)
     if largest > most:
         at = np.argmax(numbers > most)
