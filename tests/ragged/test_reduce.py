@@ -44,7 +44,7 @@ def of_numpy(how, element, axis, **options):
 
 
 def assert_same(ours, theirs, how):
-    """To the last bit, but for the sign of a zero that is least or largest, and for 16 bits, rounded once."""
+    """Compare to the last bit where rounding is known. Signs of zeros count, except in minima and maxima."""
     assert ours.dtype == theirs.dtype
     assert ours.shape == theirs.shape
     if ours.dtype.itemsize == 2 and ours.dtype.kind not in "iu":

@@ -143,7 +143,7 @@ def assert_values(found, expected, rtol=0.0):
 
 
 def assert_near(found, expected, rtol=1e-5, atol=1e-6):
-    """Results of either kind of session are the same but for rounding, one by one, in type and shape."""
+    """Compare results of either kind of session: types and shapes are equal, and values up to rounding."""
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         if isinstance(other, list):
