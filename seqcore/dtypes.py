@@ -33,11 +33,11 @@ _OBJECTS = (object, np.object_)
 _CANONICAL = {dtype: dtype for dtype in ELEMENT_TYPES.values()}
 # NumPy computes the name of a dtype each time.
 _NAME_OF = {dtype: name for name, dtype in ELEMENT_TYPES.items()}
-# Names that need no other look: "float32", "f", "f4", "<f4".
-_SPELLINGS = {
+# Names that need no other look: "float32", "f", "f4", "<f4", and the class np.float32.
+_SPELLINGS: dict[object, np.dtype[Any]] = {
     spelling: dtype
     for dtype in ELEMENT_TYPES.values()
-    for spelling in (dtype.name, dtype.char, dtype.str, dtype.str[1:])
+    for spelling in (dtype.name, dtype.char, dtype.str, dtype.str[1:], dtype.type)
 }
 
 
@@ -71,7 +71,8 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
     >>> element_type("float32"), element_type(">f4"), element_type(str)
     (dtype('float32'), dtype('float32'), dtype('O'))
     """
-    if type(dtype) is str and dtype in _SPELLINGS:
+    kind = type(dtype)
+    if (kind is str or kind is type) and dtype in _SPELLINGS:
         return _SPELLINGS[dtype]
     if isinstance(dtype, np.dtype) and dtype in _CANONICAL:
         return _CANONICAL[dtype]

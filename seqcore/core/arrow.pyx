@@ -27,6 +27,7 @@ cimport cython
 import numpy as np
 
 from seqcore.core.arrays cimport array_from, own_view
+from seqcore.core.container cimport own_type
 from seqcore.core.padding cimport first_other_shape_of, lengths_of, offsets_in_place, offsets_of
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split_join cimport joined_view, split_equal, split_offsets, split_shaped, split_views
@@ -38,7 +39,7 @@ from seqcore.core.store cimport (
 )
 from seqcore._arguments.shown import shown
 from seqcore.core.fields import TEXT, TEXT_VIEW, Chunk, Column, Field
-from seqcore.dtypes import STRING, element_type
+from seqcore.dtypes import STRING
 
 cnp.import_array()
 
@@ -728,7 +729,7 @@ def from_foreign_offsets(cnp.ndarray values not None, offsets, Py_ssize_t low, P
             not len(numbers)):
         raise ValueError(f"{len(numbers)} offsets from {low} to {high} don't fit values of shape "
                          f"{(<object>values).shape}")
-    dtype = element_type(values.dtype)
+    dtype = own_type(values.dtype)
     if len(numbers) == 1:
         return new_sequence(dtype, empty_store())
     return new_sequence(dtype, store_of(offsets_table(values, 0, numbers, low, high, False)))
@@ -756,7 +757,7 @@ def from_foreign_shapes(cnp.ndarray items not None, offsets, Py_ssize_t low, Py_
             not items.flags.c_contiguous) or (
             order is not None and sorted(order) != list(range(extents.shape[1]))):
         raise ValueError(f"{len(numbers)} offsets and {len(extents)} shapes don't fit {len(items)} items")
-    dtype = element_type(items.dtype)
+    dtype = own_type(items.dtype)
     if len(numbers) == 1:
         return new_sequence(dtype, empty_store())
     return new_sequence(dtype, store_of(shaped_table(items, numbers, low, high, extents, order)))
@@ -773,7 +774,7 @@ def from_values(cnp.ndarray values not None, offsets=None):
         If an offset is less than the one before it, or outside the array.
     """
     values = own_view(values)
-    return new_sequence(element_type(values.dtype), split_equal(values, 0, 1, True) if offsets is None
+    return new_sequence(own_type(values.dtype), split_equal(values, 0, 1, True) if offsets is None
                         else split_offsets(values, offsets))
 
 
@@ -786,7 +787,7 @@ def from_views(cnp.ndarray values not None, starts, lengths, int axis=0):
         If one of them lies outside the array.
     """
     values = own_view(values)
-    return new_sequence(element_type(values.dtype), split_views(values, axis, starts, lengths))
+    return new_sequence(own_type(values.dtype), split_views(values, axis, starts, lengths))
 
 
 def from_shapes(cnp.ndarray items not None, offsets, shapes):
@@ -807,7 +808,7 @@ def from_shapes(cnp.ndarray items not None, offsets, shapes):
         If offsets don't rise within the items, or an element has another number of items than its shape.
     """
     items = own_view(items)
-    return new_sequence(element_type(items.dtype), split_shaped(items, offsets, shapes))
+    return new_sequence(own_type(items.dtype), split_shaped(items, offsets, shapes))
 
 
 # == layout ==============================================================================================

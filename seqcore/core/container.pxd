@@ -7,6 +7,7 @@ from seqcore.core.store cimport Piece, Share, Source, Store
 # -- container -------------------------------------------------------------------------------------------
 # The base of TensorSequence: a store, a type and a lock.
 
+cdef cnp.dtype own_type(object dtype)
 cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=*, dict named=*)
 cdef object copied_strings(cnp.ndarray array)
 cdef Source *take_tensor(object tensor, cnp.dtype dtype, Py_ssize_t at) except NULL

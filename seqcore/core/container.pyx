@@ -33,6 +33,7 @@ from seqcore.core.store cimport (
 )
 from seqcore._arguments.other_names import SEQUENCE, other_names, without_other_names
 from seqcore._arguments.tensors import as_tensor
+from seqcore.dtypes import ELEMENT_TYPES, element_type
 
 cnp.import_array()
 
@@ -64,6 +65,22 @@ cdef extern from *:
     }
     """
     int add_names "seqcore_add_names"(object type, object names) except -1
+
+
+# NumPy's number of an element type → its dtype object.
+cdef list _TYPES = [None] * cnp.NPY_NTYPES_LEGACY
+for one in ELEMENT_TYPES.values():
+    _TYPES[one.num] = one
+
+
+cdef cnp.dtype own_type(object dtype):
+    """As `element_type`; most dtypes are found here by a look, where Python would compute a hash."""
+    cdef int number
+    if isinstance(dtype, cnp.dtype):
+        number = (<cnp.dtype>dtype).type_num
+        if number < cnp.NPY_NTYPES_LEGACY and _TYPES[number] is dtype:
+            return dtype
+    return element_type(dtype)
 
 
 cdef Container new_container(object cls, cnp.dtype dtype, Store *store, tuple positional=(), dict named=None):

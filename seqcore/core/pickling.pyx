@@ -22,7 +22,7 @@ cimport numpy as cnp
 import numpy as np
 
 from seqcore.core.arrays cimport array_from
-from seqcore.core.container cimport Container
+from seqcore.core.container cimport Container, own_type
 from seqcore.core.limits cimport PICKLED_ALONE_FROM, SIGNALS_EVERY
 from seqcore.core.sequence cimport TensorSequence, new_sequence
 from seqcore.core.split_join cimport total_nbytes
@@ -32,7 +32,6 @@ from seqcore.core.store cimport (
     piece_nbytes, pointers_table, resolve, row_nbytes, runs_of, size_of, store_of,
 )
 from seqcore.core.interrupts import let_others_in
-from seqcore.dtypes import element_type
 
 cnp.import_array()
 
@@ -114,7 +113,7 @@ def mapped_pointers(cnp.ndarray values not None, cnp.ndarray starts not None, cn
     if values.ndim != 1 or not values.flags.c_contiguous or len(starts) != len(lengths) or (
             starts.dtype, lengths.dtype) != (np.int64, np.int32) or values.itemsize not in (1, 2, 4, 8):
         raise TypeError("expected a 1-D array, and as many int64 starts as int32 lengths")
-    return new_sequence(element_type(values.dtype), store_of(pointers_table(values, starts, lengths)))
+    return new_sequence(own_type(values.dtype), store_of(pointers_table(values, starts, lengths)))
 
 
 def mark_origin(TensorSequence sequence not None, origin, MappedFile file):

@@ -35,7 +35,7 @@ from types import GenericAlias
 
 from seqcore.core.arrays cimport array_from, base_of, descr_of, is_scalar, own_view
 from seqcore.core.container cimport (
-    Container, ElementIterator, copied_strings, new_container, take_tensor,
+    Container, ElementIterator, copied_strings, new_container, own_type, take_tensor,
 )
 from seqcore.core.limits cimport GATHERED_WITH_GIL, SIGNALS_EVERY
 from seqcore.core.lists cimport (
@@ -327,7 +327,7 @@ cdef class Gathering:
                 if dtype.type_num == cnp.NPY_OBJECT or writer_for(dtype) == NULL:
                     dtype = None        # perhaps no element type
                 else:
-                    dtype = element_type(dtype)
+                    dtype = own_type(dtype)
             if dtype is None:
                 if not has_type(tensor):
                     if self.untyped is None:
@@ -335,7 +335,7 @@ cdef class Gathering:
                     self.untyped.append(tensor)
                     return 0
                 array = as_tensor(tensor, at=at)
-                self.set_type(element_type(array.dtype))
+                self.set_type(own_type(array.dtype))
                 return self.add_array(array, is_fresh(tensor))
             self.set_type(dtype)
         return self.add_typed(tensor, at)
@@ -994,7 +994,7 @@ truncate=False, dtype=None, return_mask=False, out=None)\n--\n
         array = own_view(as_tensor(batch))      # as in values_given
         if array.ndim > 1 and is_mask(lengths):
             lengths = lengths_of_mask(own_view(as_tensor(lengths)), array.shape, left)
-        return new_container(cls, element_type(array.dtype), split_padded(array, lengths, left))
+        return new_container(cls, own_type(array.dtype), split_padded(array, lengths, left))
 
 
 # == ragged ==============================================================================================
@@ -1544,7 +1544,7 @@ cdef class Ragged(Convertible):
         [(2,), (0,), (1,)]
         """
         array = values_given(values)
-        return new_container(cls, element_type(array.dtype), split_lengths(array, 0, lengths, "lengths"))
+        return new_container(cls, own_type(array.dtype), split_lengths(array, 0, lengths, "lengths"))
 
     @classmethod
     def from_offsets(cls, values, offsets):
@@ -1582,7 +1582,7 @@ cdef class Ragged(Convertible):
         [(2,), (0,), (1,)]
         """
         array = values_given(values)
-        return new_container(cls, element_type(array.dtype), split_offsets(array, offsets))
+        return new_container(cls, own_type(array.dtype), split_offsets(array, offsets))
 
 
 # == sequence ============================================================================================
@@ -1702,7 +1702,7 @@ cdef class TensorSequence(Ragged):
             refuse_arguments("TensorSequence", 2, given, named)
         if copy is not False:
             copy = boolean("copy", copy)
-        news = gather(tensors, None if dtype is None else element_type(dtype), copy)
+        news = gather(tensors, None if dtype is None else own_type(dtype), copy)
         store = news.take_store()
         if news.dtype is None:
             release(store)
