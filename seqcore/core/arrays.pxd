@@ -42,6 +42,15 @@ cdef extern from "numpy/arrayobject.h":
     /* The same memory as an array object of our own, whose type and shape nobody else sets. */
     static inline PyObject *seqcore_own(PyObject *array)
     { return PyArray_View((PyArrayObject *)array, NULL, &PyArray_Type); }
+    /* Give an array that nobody else has another dtype object, of the same size and meaning. */
+    static inline void seqcore_set_equal_dtype(PyObject *array, PyObject *dtype)
+    {
+        PyArrayObject_fields *fields = (PyArrayObject_fields *)array;
+        if (PyArray_EquivTypes(fields->descr, (PyArray_Descr *)dtype)) {
+            Py_INCREF(dtype);
+            Py_SETREF(fields->descr, (PyArray_Descr *)dtype);
+        }
+    }
     /* Both borrowed. */
     static inline PyObject *seqcore_base(PyObject *array) { return PyArray_BASE((PyArrayObject *)array); }
     static inline PyObject *seqcore_descr(PyObject *array)
@@ -59,6 +68,7 @@ cdef extern from "numpy/arrayobject.h":
                                      const Py_ssize_t *shape, const Py_ssize_t *strides, void *data,
                                      PyObject *base) noexcept
     object own_view "seqcore_own"(object array)
+    void set_equal_dtype "seqcore_set_equal_dtype"(object array, object dtype)
     PyObject *base_of "seqcore_base"(object array)
     PyObject *descr_of "seqcore_descr"(object array)
     bint is_scalar "seqcore_is_scalar"(object value) noexcept

@@ -10,6 +10,7 @@ Sections::
     calls       call the body
     batches     elements of a batch
     operations  elements for operators
+    models      feeds and results of models
 """
 
 from cpython.long cimport PyLong_CheckExact
@@ -26,8 +27,8 @@ import numpy as np
 from contextlib import suppress
 from time import perf_counter
 
-from seqcore.core.arrays cimport descr_of, is_scalar, own_view
-from seqcore.core.container cimport Container
+from seqcore.core.arrays cimport descr_of, is_scalar, own_view, set_equal_dtype
+from seqcore.core.container cimport Container, own_type
 from seqcore.core.limits cimport (
     RESULTS_IN_A_BLOCK, RESULT_BLOCK_NBYTES, RESULT_MAPPED_NBYTES, RESULT_NBYTES, TIMED_EVERY,
 )
@@ -47,7 +48,6 @@ from seqcore.core.store cimport (
 from seqcore._arguments.integers import integer
 from seqcore._arguments.shown import shown_number
 from seqcore._arguments.tensors import as_tensor
-from seqcore.dtypes import element_type
 
 cnp.import_array()
 
@@ -498,7 +498,7 @@ def empty_sequences(dtypes):
     """Return a tuple of empty sequences, one for each dtype."""
     cdef list made = []
     for dtype in dtypes:
-        made.append(new_sequence(element_type(dtype), empty_store()))
+        made.append(new_sequence(own_type(dtype), empty_store()))
     return tuple(made)
 
 
@@ -523,14 +523,14 @@ def cut_as(cnp.ndarray items not None, TensorSequence like not None):
     """Return a sequence whose elements have the shapes of another's, of a C-ordered array of their items."""
     cdef Share share = like.whole()
     cdef cnp.ndarray row = (<object>items).reshape(-1)
-    return new_sequence(element_type(row.dtype), store_like(row, share.store))
+    return new_sequence(own_type(row.dtype), store_like(row, share.store))
 
 
 def cut_batch(cnp.ndarray array not None, TensorSequence like not None):
     """Return a sequence of an array's parts that are as long along axis 0 as another's elements."""
     cdef Share share = like.whole()
     array = own_view(array)             # as in values_given
-    return new_sequence(element_type(array.dtype), store_along(array, share.store))
+    return new_sequence(own_type(array.dtype), store_along(array, share.store))
 
 
 def chained(list sequences not None):
@@ -611,14 +611,14 @@ def split_equally(input, axis, Py_ssize_t length, bint drop_axis):
         raise ValueError(f"split must be positive, got {length}")
     if drop_axis and length > 1:
         raise ValueError(f"the axis can be dropped only where split is 1, got {length}")
-    return new_sequence(element_type(array.dtype), split_equal(array, at, length, drop_axis))
+    return new_sequence(own_type(array.dtype), split_equal(array, at, length, drop_axis))
 
 
 def split_by_lengths(input, axis, lengths):
     """Split a tensor into views of the given lengths."""
     cdef Py_ssize_t given = as_integer(axis)
     cdef cnp.ndarray array = own_view(as_tensor(input))     # as in values_given
-    return new_sequence(element_type(array.dtype),
+    return new_sequence(own_type(array.dtype),
                         split_lengths(array, axis_of(array, given, axis), lengths, "split"))
 
 
@@ -663,24 +663,105 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
     return join(share.store, sequence._dtype, <int>(given + rank if given < 0 else given), stacking)
 
 
-def all_fit(list tensors not None, cnp.dtype dtype, tuple shape):
-    """Return whether the items of a list are arrays of one dtype object and a shape: of any, where it is None.
+# == models ==============================================================================================
+#
+# What goes into a model and what comes out, which is looked at in each run.
 
-    A length of -1 stands for any.
+cdef class TensorType:
+    """What arrays have to be to be taken as they are: exact arrays of a dtype object and a shape.
+
+    None stands for any, and a length of -1.
     """
+    cdef cnp.dtype dtype
+    cdef int ndim                       # -1 for any
     cdef Py_ssize_t[MAX_NDIM] lengths
-    cdef int ndim = -1 if shape is None else <int>min(len(shape), MAX_NDIM + 1), axis
-    if ndim > MAX_NDIM:
-        return not tensors
-    for axis in range(ndim):
-        lengths[axis] = shape[axis]
-    for tensor in tensors:
+
+    def __init__(self, cnp.dtype dtype, tuple shape):
+        cdef int axis
+        self.dtype = dtype
+        self.ndim = -1 if shape is None else <int>min(len(shape), MAX_NDIM + 1)
+        for axis in range(min(self.ndim, MAX_NDIM)):
+            self.lengths[axis] = shape[axis]
+
+    cdef bint takes_tensor(self, tensor) noexcept:
+        cdef int axis
         if not cnp.PyArray_CheckExact(tensor) or (
-                dtype is not None and descr_of(tensor) != <PyObject *>dtype):
+                self.dtype is not None and descr_of(tensor) != <PyObject *>self.dtype):
             return False
-        if ndim >= 0 and cnp.PyArray_NDIM(tensor) != ndim:
+        if self.ndim >= 0 and cnp.PyArray_NDIM(tensor) != self.ndim:
             return False
-        for axis in range(ndim):
-            if lengths[axis] >= 0 and cnp.PyArray_DIM(tensor, axis) != lengths[axis]:
+        for axis in range(self.ndim):
+            if self.lengths[axis] >= 0 and cnp.PyArray_DIM(tensor, axis) != self.lengths[axis]:
                 return False
-    return True
+        return True
+
+    def takes(self, tensor):
+        """Return whether a value is such an array."""
+        return self.takes_tensor(tensor)
+
+    def takes_all(self, list tensors not None):
+        """Return whether all items of a list are."""
+        for tensor in tensors:
+            if not self.takes_tensor(tensor):
+                return False
+        return True
+
+
+def taken_feed(feed, dict types not None, take):
+    """Return a dict of what was fed, by name; None if a name is not in `types`.
+
+    Arrays that their `TensorType` takes are as they are. Others, and all whose type is None, are what
+    `take(name, value)` returns.
+    """
+    cdef dict taken = dict(feed)
+    for name, value in taken.items():
+        if name not in types:
+            return None
+        type = types[name]
+        if type is None or not (<TensorType?>type).takes_tensor(value):
+            taken[name] = take(name, value)
+    return taken
+
+
+def outputs_of(list values not None, list hows not None):
+    """Return what a session gives, of new values that nobody else has.
+
+    Each `how` takes the next value::
+
+        None                 as it is
+        (None, dtype)        an array with this dtype object in place of an equal one
+        ("list", dtype)      a list of arrays: a sequence of this type
+        ("stacked", dtype)   an array: a sequence of its rows
+        ("joined", dtype)    an array and the lengths of its parts, one behind the other: a sequence of these,
+                             or of the rows, where a number stands for the lengths
+        int                  no value, but a copy of the output at this position
+    """
+    cdef list outputs = []
+    cdef cnp.ndarray array
+    cdef Py_ssize_t at = 0
+    cdef object lengths
+    for how in hows:
+        if PyLong_CheckExact(how):
+            outputs.append(outputs[how].copy())
+            continue
+        value = values[at]
+        at += 1
+        if how is not None:
+            kind, dtype = <tuple?>how
+            if kind is None:
+                set_equal_dtype(<cnp.ndarray?>value, <cnp.dtype?>dtype)
+            elif kind == "list":
+                value = TensorSequence(value, dtype)
+            else:
+                lengths = None
+                if kind == "joined":
+                    lengths = values[at]
+                    at += 1
+                array = value
+                axis_of(array, 0, 0)
+                if lengths is None or not cnp.PyArray_NDIM(<cnp.ndarray?>lengths):
+                    value = new_sequence(dtype, split_equal(array, 0, 1, True))
+                else:
+                    value = new_sequence(dtype, split_lengths(array, 0, lengths, "split"))
+        outputs.append(value)
+    return outputs

@@ -9,12 +9,12 @@ out here too, but becomes a `GraphBody`, which has several ways to run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import methodcaller
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from onnx import TypeProto
 
+from seqcore.core.maps import outputs_of
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._model.graph import Graph, Model, Node
 from seqcore.onnx._model.prepared import Prepared
@@ -81,6 +81,9 @@ class Executable:
     label : str, optional
         The name for errors. With one, onnx's reference evaluator runs operators that onnxruntime lacks: all
         inputs and outputs must be tensors then.
+    parts : dict of str to list of str, optional
+        Sequences among the outputs that the region gives as tensors, and the names of these: stacked, or
+        values and lengths.
     **options : bool
         As `Sessions.make` takes them.
 
@@ -104,6 +107,7 @@ class Executable:
         prepared: Prepared,
         sessions: Sessions,
         label: str = "",
+        parts: Mapping[str, list[str]] | None = None,
         **options: bool,
     ) -> None:
         restamp(region)
@@ -120,9 +124,11 @@ class Executable:
             self._run = refusing_run(session(message))
         except REFUSALS as refusal:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
-        self.run_all, self._outputs = self._run_all, outputs
-        self._makers = {name: make for name in outputs if (make := _maker(prepared, name))}
-        self._makes = self._makes_of(outputs)
+        self.run_all = self._run_all
+        parts = parts or {}
+        self._parts = {name: parts.get(name, [name]) for name in outputs}
+        self._hows = {name: _how(prepared, name, parts) for name in outputs}
+        self._all = self._results_of(outputs)
 
     def _run_all(self, feed: dict[str, Any], options: Any) -> list[Any]:
         values = {name: list(one) if isinstance(one, TensorSequence) else one for name, one in feed.items()}
@@ -139,22 +145,32 @@ class Executable:
         Refused
             If onnxruntime raises one of its exceptions: that is the cause.
         """
-        results: list[Any] = self._run(names or self._outputs, feed, options or SILENT)
-        for k, make in self._makes_of(names) if names else self._makes:
-            results[k] = make(results[k])
-        return results
+        wanted, hows = self._results_of(names) if names else self._all
+        return outputs_of(self._run(wanted, feed, options or SILENT), hows)
 
-    def _makes_of(self, names: list[str]) -> list[tuple[int, Callable[[Any], Any]]]:
-        """Return which of the results for some names to make anew, and how."""
-        makes = [(k, self._makers[name]) for k, name in enumerate(names) if name in self._makers]
-        # onnxruntime gives one array for two outputs of one name.
-        return makes + [(k, methodcaller("copy")) for k, name in enumerate(names) if name in names[:k]]
+    def _results_of(self, names: list[str]) -> tuple[list[str], list[Any]]:
+        """Return what to ask onnxruntime for, and how outputs are made of it."""
+        hows: list[Any] = []
+        wanted: list[str] = []
+        for k, name in enumerate(names):
+            first = names.index(name)
+            if first < k:  # onnxruntime would give one array for both
+                hows.append(first)
+            else:
+                wanted += self._parts[name]
+                hows.append(self._hows[name])
+        return wanted, hows
 
 
-def _maker(prepared: Prepared, name: str) -> Callable[[Any], Any] | None:
-    """Return a function that makes of a value of onnxruntime what users and plans get, None for itself."""
+def _how(prepared: Prepared, name: str, parts: Mapping[str, list[str]]) -> Any:
+    """Return how an output for users and plans is made of what onnxruntime gives: see `outputs_of`."""
     type_ = prepared.type(name)
     dtype = dtype_of(type_.number)
+    if name in parts:
+        return (
+            "stacked" if len(parts[name]) == 1 else "joined",
+            dtype_of(prepared.type(parts[name][0]).number),
+        )
     if type_.kind == SEQUENCE and dtype is not None:
-        return lambda tensors: TensorSequence(tensors, dtype)  # quicker than with a keyword
-    return methodcaller("view", dtype) if type_.kind == TENSOR and dtype in TWO_C_TYPES else None
+        return ("list", dtype)
+    return (None, dtype) if type_.kind == TENSOR and dtype in TWO_C_TYPES else None

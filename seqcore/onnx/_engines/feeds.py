@@ -10,7 +10,7 @@ from seqcore._arguments.shown import add_note, got, shown_error
 from seqcore._arguments.tensors import as_tensor
 from seqcore._format.text import snapshot_of
 from seqcore.core.arrow import first_misfit
-from seqcore.core.maps import all_fit
+from seqcore.core.maps import TensorType
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING, type_name
 from seqcore.onnx._model.tensors import dtype_of
@@ -66,9 +66,6 @@ def _shape(kind):
     ]
 
 
-_ARRAY = np.ndarray  # found quickly, in each run
-
-
 class Feed:
     """An input, and whether what is fed to it is what the model declares.
 
@@ -76,6 +73,15 @@ class Feed:
     ----------
     name : str
     kind : TypeProto
+
+    Attributes
+    ----------
+    type : TensorType or None
+        Arrays of exactly this type go as they are; None for strings, and where it is no tensor.
+    is_scalar : bool
+        True if it is declared as a tensor without axes.
+    is_sequence : bool
+        True if it is declared as a sequence of tensors of a type that sequences have.
     """
 
     def __init__(self, name, kind):
@@ -85,19 +91,16 @@ class Feed:
         self._dtype = dtype_of(kind.tensor_type.elem_type) if which == "tensor_type" else None
         self._element_dtype = self._element_shape = None
         if which == "sequence_type" and kind.sequence_type.elem_type.HasField("tensor_type"):
-            self._element_dtype = dtype_of(kind.sequence_type.elem_type.tensor_type.elem_type)
             element = kind.sequence_type.elem_type.tensor_type
-            if element.HasField("shape"):
-                self._element_shape = tuple(  # -1 for a length that is not declared
-                    dim.dim_value if dim.HasField("dim_value") else -1 for dim in element.shape.dim
-                )
-        # Arrays of exactly this type go as they are, except for strings.
-        self.quick_dtype = None if self._dtype == STRING else self._dtype
-        self._rank, self._lengths = None, []
-        if self._dtype is not None and kind.tensor_type.HasField("shape"):
-            dims = kind.tensor_type.shape.dim
-            self._rank = len(dims)
-            self._lengths = [(k, dim.dim_value) for k, dim in enumerate(dims) if dim.HasField("dim_value")]
+            self._element_dtype = dtype_of(element.elem_type)
+            self._element_shape = _declared_shape(element)
+            self._elements = TensorType(self._element_dtype, self._element_shape)
+        shape = None if self._dtype is None else _declared_shape(kind.tensor_type)
+        self._shaped = TensorType(None, shape)
+        goes = self._dtype is not None and self._dtype != STRING
+        self.type = TensorType(self._dtype, shape) if goes else None
+        self.is_scalar = shape == ()
+        self.is_sequence = self._element_dtype is not None
 
     def check(self, value):
         """Return a value that was fed, in the form that plans work on.
@@ -114,21 +117,16 @@ class Feed:
         """
         if self._dtype is None:  # asked first: to NumPy, None is float64
             return self._other(value)
-        if type(value) is _ARRAY and value.dtype is self.quick_dtype and self.fits(value.shape):
+        if self.type is not None and self.type.takes(value):
             return value
         array = _tensor(self.name, value, self._dtype)
-        if not self.fits(array.shape):
+        if not self._shaped.takes(array):
             wanted = ", ".join(
                 str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
                 for dim in self.kind.tensor_type.shape.dim
             )
             raise ValueError(f"input '{self.name}' has shape {array.shape}, expected ({wanted})")
         return array
-
-    @property
-    def is_scalar(self):
-        """True if it is declared as a tensor without axes."""
-        return self._rank == 0
 
     @property
     def declares_elements(self):
@@ -140,16 +138,11 @@ class Feed:
         if issubclass(type(value), TensorSequence):  # not isinstance, which believes a `__class__`
             return self._fits_all(value)
         # Other threads may edit a list.
-        return isinstance(value, list | tuple) and all_fit([*value], None, self._element_shape)
+        return isinstance(value, list | tuple) and TensorType(None, self._element_shape).takes_all([*value])
 
     def _fits_all(self, seq):
         shape = self._element_shape
         return shape is None or first_misfit(seq, len(shape), len(shape), shape) == len(seq)
-
-    @property
-    def is_sequence(self):
-        """True if it is declared as a sequence of tensors of a type that sequences have."""
-        return self._element_dtype is not None
 
     def as_list(self, value):
         """Return a sequence as onnxruntime takes it, None if an element has another shape than declared.
@@ -166,7 +159,7 @@ class Feed:
         """
         # Arrays of objects may hold others than strings.
         is_list = type(value) is list and self._element_dtype != STRING
-        if is_list and all_fit(value, self._element_dtype, self._element_shape):
+        if is_list and self._elements.takes_all(value):
             return value
         if type(value) is list or value.dtype != self._element_dtype:
             value = self.check(value)
@@ -180,16 +173,12 @@ class Feed:
             return _sequence(self.name, value, self.kind.sequence_type.elem_type)
         return value  # onnxruntime's business, as are tensors of types that sequences don't have
 
-    def fits(self, shape):
-        """Return whether a tensor's shape is as declared."""
-        if self._rank is None:
-            return True
-        if len(shape) != self._rank:
-            return False
-        for axis, length in self._lengths:  # noqa: SIM110  (quicker than all)
-            if shape[axis] != length:
-                return False
-        return True
+
+def _declared_shape(kind):
+    """Return the lengths that a type of tensors declares, -1 for others; None for those of any rank."""
+    if not kind.HasField("shape"):
+        return None
+    return tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim)
 
 
 def _tensor(name, value, dtype):

@@ -25,6 +25,8 @@ class Interface:
         As onnxruntime's sessions give them.
     feeds : dict of str to Feed
         In the order of the model.
+    types : dict of str to TensorType or None
+        Their `type`.
     names : list of str
         Of the outputs; one may be there twice.
     declares_elements : bool
@@ -37,6 +39,7 @@ class Interface:
         model = prepared.model
         declared = model.graph.declared
         self.feeds = {name: Feed(name, declared.get(name, TypeProto())) for name in model.graph.inputs}
+        self.types = {name: one.type for name, one in self.feeds.items()}
         self.defaults: dict[str, Any] = {}
         self._required = []
         for name in model.graph.inputs:

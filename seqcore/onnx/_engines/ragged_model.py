@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from seqcore.core.maps import split_by_lengths, split_equally
 from seqcore.onnx._engines.checked_model import go_on_with
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, has_nested_lists, size_of
@@ -87,7 +86,7 @@ class RaggedModel:
         if lowered is not opened.prepared:
             lowered = with_few_iterations(found)
         _check_conditions(lowered)
-        self._inputs, self._outputs = opened.inputs, opened.outputs
+        self._inputs = opened.inputs
         self._shapes = {name: prepared.shape(name) or () for name in opened.inputs}
         self._dtypes = {name: dtype_of(prepared.type(name).number) for name in opened.inputs}
         given_states = {name for node in nodes for graph in node.graphs.values() for name in graph.inputs}
@@ -105,7 +104,10 @@ class RaggedModel:
         if size <= MOST_LARGER * given_size:
             self.quick_from = MOST_TO_CONVERT if opened.inputs else FEW
         self.prepared = lowered
-        self._model = WholeModel(lowered, Interface(lowered), sessions)
+        self._model = WholeModel(
+            lowered, Interface(lowered), sessions, outputs=interface.names, parts=opened.outputs
+        )
+        self.run = self._model.run
         self.may_be_long = is_limited or self._model.may_be_long
 
     def explain(self) -> Iterator[str]:
@@ -133,31 +135,6 @@ class RaggedModel:
     def _no_values(self, name: str) -> np.ndarray:
         behind = [length if isinstance(length, int) else 0 for length in self._shapes[name][1:]]
         return np.empty((0, *behind), self._dtypes[name])
-
-    def run(self, names: Any, feed: dict[str, Any], options: Any) -> list[Any]:
-        """Return the outputs of these names, of all if there are none.
-
-        Raises
-        ------
-        Refused
-            If onnxruntime raises one of its exceptions: that is the cause.
-        """
-        wanted = names and [tensor for name in names for tensor in self._outputs.get(name, [name])]
-        results = self._model.run(wanted, feed, options)
-        if not self._outputs:
-            return results
-        tensors = iter(results)
-        return [self._result(name, tensors) for name in names or self._interface.names]
-
-    def _result(self, name: str, results: Any) -> Any:
-        tensors = self._outputs.get(name)
-        if tensors is None:
-            return next(results)
-        if len(tensors) == 1:
-            return split_equally(next(results), 0, 1, True)
-        values, lengths = next(results), next(results)
-        # There is a length for each element, unless they are stacked.
-        return split_by_lengths(values, 0, lengths) if lengths.ndim else split_equally(values, 0, 1, True)
 
 
 def _check_conditions(prepared: Prepared) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from seqcore._arguments.shown import add_note
+from seqcore.core.maps import taken_feed
 from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.record import Declined
@@ -20,8 +21,6 @@ from seqcore.onnx._model.tensors import one_line
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import REFUSALS, Refused
 from seqcore.onnx._thresholds import MOST_DOUBLINGS
-
-_ARRAY = np.ndarray  # found quickly, in each run
 
 # Exceptions for values that don't fit. Any other exception of steps is a bug of ours.
 _OF_DATA: tuple[type[Exception], ...] = (
@@ -59,27 +58,20 @@ class Run:
         self.failed: BaseException | None = None
         self._fits: bool | None = None
         self.axes: tuple[tuple[str, int], ...] = ()
-        self.checked = self._check() if type(feed) is dict or isinstance(feed, Mapping) else None
+        is_dict = type(feed) is dict or isinstance(feed, Mapping)
+        self.checked = taken_feed(feed, interface.types, self._take) if is_dict else None
 
-    def _check(self) -> dict[str, Any] | None:
-        """Return the attribute `checked`, and set `axes`: in one go, since each run does it."""
-        feeds = self._interface.feeds
-        checked: dict[str, Any] = {}
-        for name, value in self.feed.items():
-            one = feeds.get(name)
-            if one is None:
-                return None
-            if type(value) is _ARRAY and value.dtype is one.quick_dtype and one.fits(value.shape):
-                checked[name] = value
-            elif one.is_sequence:
-                # Another thread may take arrays out of a list while onnxruntime reads them.
-                is_ours = type(value) is TensorSequence
-                checked[name] = value[:] if type(value) is list else value if is_ours else one.check(value)
-            elif one.is_scalar and issubclass(type(value), _ARRAY) and value.ndim and value.size == 1:
-                self.axes += ((name, value.ndim),)
-            else:
-                checked[name] = one.check(value)
-        return checked
+    def _take(self, name: str, value: Any) -> Any:
+        """Return the attribute `checked` for an input that isn't an array as declared, or set `axes`."""
+        one = self._interface.feeds[name]
+        if one.is_sequence and type(value) is list:
+            return value[:]  # another thread may take arrays out while onnxruntime reads them
+        if one.is_sequence and type(value) is TensorSequence:
+            return value
+        if one.is_scalar and issubclass(type(value), np.ndarray) and value.ndim and value.size == 1:
+            self.axes += ((name, value.ndim),)
+            return None
+        return one.check(value)
 
     def fell_back(self, error: BaseException | None) -> None:
         """Note why a tier failed."""

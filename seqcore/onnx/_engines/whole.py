@@ -8,7 +8,7 @@ the one and name the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onnx import TensorProto
@@ -43,6 +43,8 @@ class WholeModel(Executable):
     most_elements : int, optional
         If not 0, loops may have any number of iterations, as long as their sequences have at most so many
         elements.
+    outputs, parts : optional
+        As an `Executable` takes them, where they are others than those of the interface.
 
     Attributes
     ----------
@@ -64,6 +66,8 @@ class WholeModel(Executable):
         sessions: Sessions,
         longest: int = MOST_READ,
         most_elements: int = 0,
+        outputs: list[str] | None = None,
+        parts: Mapping[str, list[str]] | None = None,
     ) -> None:
         graph = prepared.model.graph
         self._sequences = [(name, one) for name, one in interface.feeds.items() if one.is_sequence]
@@ -83,7 +87,7 @@ class WholeModel(Executable):
                 model.graph.declared.pop(name, None)
         _declare_results(model, prepared)
         self._limits = add_checks(model, prepared, self.limit, most_elements) if self.may_be_long else []
-        super().__init__(model, interface.names, prepared, sessions)
+        super().__init__(model, outputs or interface.names, prepared, sessions, parts=parts)
 
     def explain(self) -> Iterator[str]:
         """Yield a line that says what runs where."""
@@ -112,7 +116,7 @@ class WholeModel(Executable):
 
 
 def made_whole(
-    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: int | None, **limits: int
+    prepared: Prepared, interface: Interface, sessions: Sessions, max_workers: int | None, **limits: Any
 ) -> WholeModel:
     """Return a model that runs whole, its maps as loops: guards can be put into these.
 
