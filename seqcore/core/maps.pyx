@@ -665,12 +665,12 @@ def join_elements(TensorSequence sequence not None, axis, bint stacking):
 
 # == models ==============================================================================================
 #
-# What goes into a model and what comes out, which is looked at in each run.
+# Values that go into a model, and results of onnxruntime: each run looks at them here.
 
 cdef class TensorType:
-    """What arrays have to be to be taken as they are: exact arrays of a dtype object and a shape.
+    """A dtype object and a shape that an array has to have, to be taken as it is.
 
-    None stands for any, and a length of -1.
+    None stands for any dtype or shape, -1 for any length. No subclass of arrays is taken.
     """
     cdef cnp.dtype dtype
     cdef int ndim                       # -1 for any
@@ -708,10 +708,10 @@ cdef class TensorType:
 
 
 def taken_feed(feed, dict types not None, take):
-    """Return a dict of what was fed, by name; None if a name is not in `types`.
+    """Return a copy of a feed, a mapping; None if a name is not in `types`.
 
-    Arrays that their `TensorType` takes are as they are. Others, and all whose type is None, are what
-    `take(name, value)` returns.
+    Arrays stay that the `TensorType` of their name takes. Other values, and all where the type is None, are
+    replaced by `take(name, value)`.
     """
     cdef dict taken = dict(feed)
     for name, value in taken.items():
@@ -724,7 +724,7 @@ def taken_feed(feed, dict types not None, take):
 
 
 def outputs_of(list values not None, list hows not None):
-    """Return what a session gives, of new values that nobody else has.
+    """Return the outputs of a model, made of values of onnxruntime that nobody else has.
 
     Each `how` takes the next value::
 

@@ -5,8 +5,9 @@ import weakref
 
 import numpy as np
 import pytest
-from seqcore import TensorSequence
 from seqcore.core.maps import TensorType, outputs_of, taken_feed
+
+from seqcore import TensorSequence
 
 FLOAT, INT = np.dtype(np.float32), np.dtype(np.int64)
 TWO_BY_THREE = np.zeros((2, 3), np.float32)
@@ -72,8 +73,10 @@ def test_a_feed_of_which_some_is_taken_otherwise():
 
     feed = {"words": ["a"], "x": TWO_BY_THREE, "y": 1.5}
     taken = taken_feed(feed, types, take)
-    assert taken == {"words": "WORDS", "x": TWO_BY_THREE, "y": "Y"} and taken["x"] is TWO_BY_THREE
-    assert seen == [("words", ["a"]), ("y", 1.5)] and feed["y"] == 1.5
+    assert taken == {"words": "WORDS", "x": TWO_BY_THREE, "y": "Y"}
+    assert taken["x"] is TWO_BY_THREE
+    assert seen == [("words", ["a"]), ("y", 1.5)]
+    assert feed["y"] == 1.5
     assert taken_feed({"x": TWO_BY_THREE, "z": 0}, types, take) is None
     assert taken_feed({}, types, take) == {}
 
@@ -96,8 +99,11 @@ def test_outputs_of_each_kind():
     assert outputs[0] is rows
     assert [type(one) for one in outputs[1:5]] == [TensorSequence] * 4
     assert [one.shapes for one in outputs[1:5]] == [[(2,)] * 3, [(1, 2), (2, 2)], [(2,)] * 3, [(2,), (3, 2)]]
-    assert outputs[5] is long and long.dtype is INT and long.tolist() == [1, 2]
-    assert outputs[6] is not outputs[1] and outputs[6] == outputs[1]
+    assert outputs[5] is long
+    assert long.dtype is INT
+    assert long.tolist() == [1, 2]
+    assert outputs[6] is not outputs[1]
+    assert outputs[6] == outputs[1]
     np.testing.assert_array_equal(outputs[7], rows)
     assert not np.shares_memory(outputs[7], rows)
 

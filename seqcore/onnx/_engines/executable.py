@@ -149,7 +149,7 @@ class Executable:
         return outputs_of(self._run(wanted, feed, options or SILENT), hows)
 
     def _results_of(self, names: list[str]) -> tuple[list[str], list[Any]]:
-        """Return what to ask onnxruntime for, and how outputs are made of it."""
+        """Return the names to ask onnxruntime for, and how to make outputs of its values."""
         hows: list[Any] = []
         wanted: list[str] = []
         for k, name in enumerate(names):
@@ -163,7 +163,7 @@ class Executable:
 
 
 def _how(prepared: Prepared, name: str, parts: Mapping[str, list[str]]) -> Any:
-    """Return how an output for users and plans is made of what onnxruntime gives: see `outputs_of`."""
+    """Return how to make an output of values of onnxruntime: see `outputs_of`."""
     type_ = prepared.type(name)
     dtype = dtype_of(type_.number)
     if name in parts:

@@ -77,7 +77,7 @@ class Feed:
     Attributes
     ----------
     type : TensorType or None
-        Arrays of exactly this type go as they are; None for strings, and where it is no tensor.
+        Arrays of exactly this type go as they are; None for strings and all but tensors.
     is_scalar : bool
         True if it is declared as a tensor without axes.
     is_sequence : bool
