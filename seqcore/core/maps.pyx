@@ -13,6 +13,7 @@ Sections::
     models      feeds and results of models
 """
 
+from cpython.dict cimport PyDict_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport PyObject
@@ -713,7 +714,7 @@ def taken_feed(feed, dict types not None, take):
     Arrays stay that the `TensorType` of their name takes. Other values, and all where the type is None, are
     replaced by `take(name, value)`.
     """
-    cdef dict taken = dict(feed)
+    cdef dict taken = (<dict>feed).copy() if PyDict_CheckExact(feed) else dict(feed)
     for name, value in taken.items():
         if name not in types:
             return None

@@ -7,7 +7,7 @@ from support.models.sessions import by_reference, f32, i64, model
 
 import seqcore as sq
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._engines import ragged_model
+from seqcore.onnx._engines import copied_states
 from seqcore.onnx._thresholds import MOST_TO_CONVERT
 
 LONG = MOST_TO_CONVERT + 1
@@ -119,10 +119,10 @@ def test_errors_name_the_node():
             used.run(None, {"s": clips(LONG), "k": f32(1, 2, 3, 4)})
 
 
-@pytest.mark.parametrize("most", [ragged_model.MOST_COPIED_IN_LOOPS, 100])
+@pytest.mark.parametrize("most", [copied_states.MOST_COPIED_IN_LOOPS, 100])
 def test_nested_loops(monkeypatch, most):
     """What gets too large for tensors runs in steps."""
-    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", most)
+    monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", most)
     given = model(NESTED)
     used = InferenceSession(given)
     for n in (2, 3, 30, 30, 2, 30, 30, 30):
@@ -140,7 +140,7 @@ def test_nested_loops(monkeypatch, most):
 )
 def test_lists_that_grow_by_a_row_in_each_iteration(monkeypatch, nrows, n, fits):
     """How large they get, the trip count tells before the loop, and the list that it starts with."""
-    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 600)
+    monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", 8 * 600)
     used = Used("""grows (float[K, 8] x, int64 n) => (float[M, 8] y) <bool yes = {1}> {
         s0 = SplitToSequence <keepdims = 0> (x)
         l = Loop (n, yes, s0) <body = b (int64 i, bool go, seq(float[8]) s) => (bool on, seq(float[8]) t) {
@@ -228,7 +228,7 @@ def assigned(x, goes=True):
 @pytest.mark.parametrize(("nrows", "fits"), [(300, True), (301, False)])
 def test_lists_that_keep_their_length(monkeypatch, first, nrows, fits):
     """A named length says nothing of how large they are. One check before the loop is enough."""
-    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 300)
+    monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", 8 * 300)
     also = ", bool goes" if first == "goes" else ""
     used = Used(ASSIGN.format(n="N", first=first, also=also))
     x = np.arange(nrows * 8, dtype=np.float32).reshape(nrows, 8)
@@ -244,7 +244,7 @@ def test_lists_that_keep_their_length(monkeypatch, first, nrows, fits):
 
 @pytest.mark.parametrize(("nrows", "fits"), [(300, True), (301, False)])
 def test_lists_of_a_known_size(monkeypatch, nrows, fits):
-    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 300)
+    monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", 8 * 300)
     used = Used(ASSIGN.format(n=nrows, first="yes", also=""))
     x = np.ones((nrows, 8), np.float32)
     assert all(map(np.array_equal, used.run(x=x)[0], assigned(x)))
@@ -253,7 +253,7 @@ def test_lists_of_a_known_size(monkeypatch, nrows, fits):
 
 def test_few_large_elements(monkeypatch):
     """onnxruntime copies pointers to them: steps would take a session's run for each iteration."""
-    monkeypatch.setattr(ragged_model, "MOST_COPIED_IN_LOOPS", 8 * 40)
+    monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", 8 * 40)
     used = Used(ASSIGN.format(n="N", first="yes", also=""))
     x = np.ones((100, 8), np.float32)
     for _ in range(5):

@@ -7,7 +7,8 @@ from support.models.exported import MODELS
 from support.models.sessions import model
 
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._runtimes import runners, sessions
+from seqcore.onnx._engines import executable
+from seqcore.onnx._runtimes import runners
 from seqcore.onnx.explaining import explain
 
 SIZES = 100, 200
@@ -26,7 +27,7 @@ def work(monkeypatch):
     Other engines run no list that is longer than a limit.
     """
     runs = []
-    bare_run = sessions.bare_run
+    bare_run = executable.bare_run
 
     def counting(session):
         run = bare_run(session)
@@ -37,7 +38,7 @@ def work(monkeypatch):
 
         return counted_run
 
-    for module in (sessions, runners):
+    for module in (executable, runners):
         monkeypatch.setattr(module, "bare_run", counting)
 
     def work(given, feed_of):

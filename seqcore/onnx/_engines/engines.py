@@ -95,13 +95,14 @@ class Engines:
         run = Run(interface, output_names, feed, options)
         if run.axes:
             return self._taking(run.axes).run(output_names, feed, options)
-        first = self._first
-        if first is None:
-            return self._compiled.get().run(run)
-        self._runs += 1
-        if self._runs <= RUNS_AS_GIVEN and (results := first.attempt(run)) is not None:
-            return results
-        return self.compiled.run(run)
+        if self._first is not None:
+            self._runs += 1
+            if self._runs <= RUNS_AS_GIVEN and (results := self._first.attempt(run)) is not None:
+                return results
+        for tier in self.compiled.tiers:
+            if (results := tier.attempt(run)) is not None:
+                return results
+        raise AssertionError("the last tier returns or raises")
 
     def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
         """Return the engines of the same model, whose scalar inputs of these names have so many axes."""
@@ -253,13 +254,6 @@ class Compiled:
     def declined(self) -> str:
         """Why the first tier declined, "" if it did not."""
         return self.tiers[0].declined
-
-    def run(self, run: Run) -> list[Any]:
-        """Return the outputs of a run."""
-        for tier in self.tiers:
-            if (results := tier.attempt(run)) is not None:
-                return results
-        raise AssertionError("the last tier returns or raises")
 
     def explain(self) -> Iterator[str]:
         """Yield lines that say what runs where, in order, and why not elsewhere."""

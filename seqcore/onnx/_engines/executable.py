@@ -30,7 +30,7 @@ from seqcore.onnx._runtimes.sessions import (
     TWO_C_TYPES,
     Refused,
     Sessions,
-    refusing_run,
+    bare_run,
     restamp,
 )
 from seqcore.onnx._thresholds import HEAVY
@@ -121,7 +121,7 @@ class Executable:
             self.run_all = make_runner(message, label, session, prepared.weights.fill).run
             return
         try:
-            self._run = refusing_run(session(message))
+            self._bare = bare_run(session(message))
         except REFUSALS as refusal:
             raise Declined(f"onnxruntime refuses it: {one_line(refusal)}") from refusal
         self.run_all = self._run_all
@@ -146,7 +146,11 @@ class Executable:
             If onnxruntime raises one of its exceptions: that is the cause.
         """
         wanted, hows = self._results_of(names) if names else self._all
-        return outputs_of(self._run(wanted, feed, options or SILENT), hows)
+        try:
+            values = self._bare(wanted, feed, options or SILENT)
+        except REFUSALS as refusal:
+            raise Refused(str(refusal)) from refusal
+        return outputs_of(values, hows)
 
     def _results_of(self, names: list[str]) -> tuple[list[str], list[Any]]:
         """Return the names to ask onnxruntime for, and how to make outputs of its values."""

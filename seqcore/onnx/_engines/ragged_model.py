@@ -12,15 +12,12 @@ iterations of each make long lists.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Set
-from functools import reduce
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
-from seqcore.onnx._engines.checked_model import go_on_with
+from seqcore.onnx._engines.copied_states import limit_sizes
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.whole import WholeModel, carries_lists, has_lists, has_nested_lists, size_of
 from seqcore.onnx._lists.boundary import open_sequences
@@ -29,8 +26,6 @@ from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Shape
-from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._runtimes.sessions import Sessions
 from seqcore.onnx._thresholds import (
     FEW,
@@ -38,7 +33,6 @@ from seqcore.onnx._thresholds import (
     LONG_TO_PAD,
     LONG_TO_STACK,
     MANY_TRIPS,
-    MOST_COPIED_IN_LOOPS,
     MOST_LARGER,
     MOST_LARGER_THAN_STEPS,
     MOST_TO_CONVERT,
@@ -90,7 +84,7 @@ class RaggedModel:
         self._shapes = {name: prepared.shape(name) or () for name in opened.inputs}
         self._dtypes = {name: dtype_of(prepared.type(name).number) for name in opened.inputs}
         given_states = {name for node in nodes for graph in node.graphs.values() for name in graph.inputs}
-        is_limited = _limit_sizes(lowered, given_states)
+        is_limited = limit_sizes(lowered, given_states)
         size, given_size = (size_of(one, MANY_TRIPS) for one in (lowered, prepared))
         is_much = size > MOST_LARGER_THAN_STEPS * given_size and not has_nested_lists(prepared)
         if is_much and (is_limited or not makes_lists):
@@ -146,77 +140,3 @@ def _check_conditions(prepared: Prepared) -> None:
             names = [parts.trips, parts.condition, parts.going_out]
         if any(name and prepared.shape(name) not in ((), (1,)) for name in names):
             raise Declined(f"{node.label()} may have a condition of several items")
-
-
-def _limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
-    """Let loops fail that carry large tensors of unknown size; return whether there are such.
-
-    The states of the given model are none of lists. If a state keeps its size, or grows by as much in each
-    iteration, that is checked before the loop.
-
-    Raises
-    ------
-    Declined
-        If a loop carries a tensor that is always large.
-    """
-    builder, found = Builder(prepared.model, "check"), False
-    # A size beyond the table is an error. So an iteration has one node more, not four.
-    table = np.ones(MOST_COPIED_IN_LOOPS + 1, bool)
-    for loop in [node for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]:
-        parts = parts_of(loop)
-        states = zip(parts.initial, parts.states, parts.next_states, strict=True)
-        ours = [one for one in states if one[1] not in given_states and not _is_small(one[2], prepared)]
-        is_told = not parts.why_not_a_range(prepared) and prepared.type(parts.trips).rank == 0
-        growths = [_growth(state, after, prepared, is_told) for _, state, after in ours]
-        told = [one[0] for one, growth in zip(ours, growths, strict=True) if growth is not None]
-        names = [one[2] for one, growth in zip(ours, growths, strict=True) if growth is None]
-        found |= bool(ours)
-        if told:
-            nodes = builder.before(loop)
-            sizes = [nodes.op("Size", one) for one in told if 0 not in (prepared.shape(one) or ())]
-            growth = sum(filter(None, growths))
-            if growth or not sizes:
-                sizes.append(nodes.op("Mul", parts.trips, nodes.constant(growth)))
-            size = reduce(lambda one, other: nodes.op("Add", one, other), sizes)
-            check = nodes.op("Gather", nodes.constant(table, bool), size, axis=0)
-            loop.inputs[1] = check if parts.begins(prepared) else nodes.op("And", parts.condition, check)
-        if names:
-            nodes = Nodes(builder, "check", loop.body.nodes)
-            sizes = [nodes.op("Size", one) for one in names]
-            size = nodes.op("Max", *sizes) if len(sizes) > 1 else sizes[0]
-            go_on_with(loop, nodes.op("Gather", nodes.constant(table, bool), size, axis=0), nodes, prepared)
-    builder.apply()
-    return found
-
-
-def _growth(state: str, after: str, prepared: Prepared, is_told: bool) -> int | None:
-    """Return how many numbers a state gets in each iteration, None if that may differ."""
-    shape = prepared.shape(state)
-    if shape is not None and None not in shape:
-        return 0
-    node = prepared.producer(after) if is_told else None
-    others = [name for name in node.inputs if name != state] if node and node.is_op("Concat") else []
-    if node is None or len(others) != 1 or len(node.inputs) != 2:
-        return None
-    return _size_of(prepared.shape(others[0]))
-
-
-def _is_small(name: str, prepared: Prepared) -> bool:
-    """Return whether a tensor is small in every run; raise Declined where a copy of it takes too long.
-
-    A copy of a string takes 13 ns, as one of 70 numbers. onnxruntime's lists copy pointers to their elements.
-    """
-    size = _size_of(prepared.shape(name))
-    if size is None and prepared.element_number(name) == TensorProto.STRING:
-        raise Declined("its loops would copy strings")
-    if size is not None and size > MOST_COPIED_IN_LOOPS:
-        raise Declined("its loops would copy large tensors")
-    return size is not None
-
-
-def _size_of(shape: Shape) -> int | None:
-    """Return how many numbers a tensor of a shape has, None where that isn't known."""
-    if shape is None:
-        return None
-    lengths = [length for length in shape if isinstance(length, int)]
-    return math.prod(lengths) if len(lengths) == len(shape) or 0 in lengths else None

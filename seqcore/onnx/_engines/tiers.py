@@ -51,13 +51,13 @@ class Run:
         As `Feed.check`.
     """
 
-    __slots__ = ("_fits", "_interface", "axes", "checked", "failed", "feed", "names", "options")
+    # Most runs set none of these.
+    failed: BaseException | None = None
+    axes: tuple[tuple[str, int], ...] = ()
+    _fits: bool | None = None
 
     def __init__(self, interface: Interface, names: Any, feed: Any, options: Any) -> None:
         self._interface, self.names, self.feed, self.options = interface, names, feed, options
-        self.failed: BaseException | None = None
-        self._fits: bool | None = None
-        self.axes: tuple[tuple[str, int], ...] = ()
         is_dict = type(feed) is dict or isinstance(feed, Mapping)
         self.checked = taken_feed(feed, interface.types, self._take) if is_dict else None
 

@@ -102,12 +102,13 @@ class WholeModel(Executable):
 
     def feed_for(self, checked: dict[str, Any]) -> dict[str, Any] | None:
         """Return the same for inputs that are looked at."""
-        feed = checked.copy() if self._sequences else checked
+        feed = checked
         for name, one in self._sequences:
-            if (value := feed.get(name)) is not None:
+            if (value := checked.get(name)) is not None:
                 if len(value) > self.limit or (made := one.as_list(value)) is None:
                     return None
-                feed[name] = made
+                if made is not value:
+                    feed = {**feed, name: made}
         for limit in self._limits:
             value = feed.get(limit.name)
             if value is not None and not limit.allows(value):

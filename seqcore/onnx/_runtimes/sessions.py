@@ -170,19 +170,6 @@ def bare_run(session: Any) -> Any:
     return getattr(session, "_sess", session).run
 
 
-def refusing_run(session: Any) -> Any:
-    """Return the same, which raises `Refused` for what onnxruntime raises, and lets all else through."""
-    bare = bare_run(session)
-
-    def run(names, feed, options):
-        try:
-            return bare(names, feed, options)
-        except REFUSALS as refusal:
-            raise Refused(str(refusal)) from refusal
-
-    return run
-
-
 def refusal_of(model: Model) -> str:
     """Return why onnxruntime doesn't load a model, "" if it does. Its weights are not needed."""
     options = onnxruntime.SessionOptions()

@@ -1,0 +1,200 @@
+"""Loops that carry lists as tensors: a run fails before one of these gets larger than the limit.
+
+How large they get in each iteration is what onnx's reference evaluator says.
+"""
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops import op_loop
+from support.models.exported import MODELS
+from support.models.sessions import i64, model
+
+from seqcore.onnx import InferenceSession
+from seqcore.onnx._engines import copied_states
+from seqcore.onnx._engines.tiers import Run
+from seqcore.onnx._model.writing import to_message
+
+# The exported models with such loops, without "class_detections": the evaluator refuses its threshold.
+NAMES = (
+    *("breadth_first", "finished_beams", "flattened", "replay_memory"),
+    *("split_at_marks", "stack_machine", "stitched", "tiles"),
+)
+# A loop that appends `a` to one list, and `b` to another.
+TWO = """
+    two (float[8, 4] x, int64 n, float[K] y) => (seq({of_a}) l, seq({of_b}) m) <bool yes = {{1}}> {{
+        none = SequenceEmpty ()
+        second = {second}
+        l, m = Loop (n, yes, none, second) <body = c (int64 i, bool go, seq({of_a}) s, seq({of_b}) t)
+                                                  => (bool on, seq({of_a}) u, seq({of_b}) v) {{
+            zero = Constant <value = float {{0}}> ()
+            first = Constant <value = int64[1] {{0}}> ()
+            row = Gather (x, i)
+            large = Greater (row, zero)
+            at = NonZero (large)
+            k = Squeeze (at, first)
+            f = Cast <to = 1> (k)
+            rows = Gather (x, k)
+            {body}
+            on = Identity (go)
+            u = SequenceInsert ({into}, a)
+            v = SequenceInsert (t, b)
+        }}>
+    }}
+"""
+ALL = {"trips": "n", "going": "on = Identity (go)"}
+WHILE = {
+    "trips": "many",
+    "going": """one = Constant <value = int64 {1}> ()
+        next = Add (i, one)
+        is_in = Less (next, n)
+        most = ReduceMax <keepdims = 0> (sum)
+        limit = Constant <value = float {99}> ()
+        is_small = Less (most, limit)
+        on = And (is_in, is_small)""",
+}
+ROWS, NUMBERS = "float[J, 4]", "float[J]"
+BODIES = {
+    "rows, then positions": ("a = Identity (rows) b = Add (f, zero)", ROWS, NUMBERS),
+    "positions, then rows": ("a = Add (zero, f) b = Identity (rows)", NUMBERS, ROWS),
+    "as many ones, then rows": ("h = Shape (k) a = ConstantOfShape (h) b = Identity (rows)", NUMBERS, ROWS),
+    "ones for rows, then rows": (
+        "h = Shape <start = 0, end = 1> (rows) a = ConstantOfShape (h) b = Identity (rows)",
+        *(NUMBERS, ROWS),
+    ),
+    "rows, then six times as many": (
+        "a = Identity (rows) b = Concat <axis = 0> (f, f, f, f, f, f)",
+        ROWS,
+        NUMBERS,
+    ),
+    "a row for one, then one for many": (
+        """best = ReduceMax <keepdims = 0> (row)
+        is_best = Equal (row, best)
+        ats = NonZero (is_best)
+        p = Squeeze (ats, first)
+        a = Gather (x, p)
+        q = Cast <to = 1> (p)
+        many_f = Concat <axis = 0> (f, f, f, f)
+        b = Add (q, many_f)""",
+        *(ROWS, NUMBERS),
+    ),
+    "the last rows alone, then positions": (
+        "again = SequenceEmpty () a = Identity (rows) b = Add (f, zero)",
+        *(ROWS, NUMBERS, "again"),
+    ),
+}
+# A loop that reads the list that it appends to, which has something at first.
+SUMS = """
+    sums (float[8, 4] x, int64 n, float[M, 4] y) => (seq(float[4]) l)
+    <bool yes = {{1}}, int64 many = {{9223372036854775807}}> {{
+        first = SplitToSequence <keepdims = 0> (y)
+        l = Loop ({trips}, yes, first) <body = b (int64 i, bool go, seq(float[4]) s)
+                                         => (bool on, seq(float[4]) t) {{
+            two = Constant <value = int64 {{2}}> ()
+            length = SequenceLength (s)
+            half = Div (length, two)
+            former = SequenceAt (s, half)
+            row = Gather (x, i)
+            sum = Add (row, former)
+            {going}
+            {made}
+        }}>
+    }}
+"""
+EACH = "t = SequenceInsert (s, sum)"
+BRANCH = """
+    zero = Constant <value = float {0}> ()
+    total = ReduceSum <keepdims = 0> (row)
+    c = Less (total, zero)
+    t = If (c) <then_branch = d () => (seq(float[4]) w) { w = SequenceInsert (s, sum) },
+                else_branch = e () => (seq(float[4]) q) {
+                    p = SequenceInsert (s, sum)
+                    q = SequenceInsert (p, sum)
+                }>
+"""
+
+
+@pytest.fixture
+def sizes(monkeypatch):
+    """How many numbers a value has at most at the end of an iteration, by its name."""
+    found = {}
+    make = op_loop.Loop.__init__
+
+    def make_counting(self, *arguments):
+        make(self, *arguments)
+        run = self._run_body
+
+        def run_counted(*arguments, **options):
+            outputs = run(*arguments, **options)
+            for name, value in zip(self.body.output_names, outputs, strict=True):
+                found[name] = max(found.get(name, 0), np.size(value))
+            return outputs
+
+        self._run_body = run_counted
+
+    monkeypatch.setattr(op_loop.Loop, "__init__", make_counting)
+    return found
+
+
+def tier_of(given):
+    engines = InferenceSession(given, compile="load")._engines
+    tier = engines.compiled.tier("tensors")
+    return tier, lambda feed: tier.attempt(Run(engines.interface, None, feed, None))
+
+
+def large_states(tier, given):
+    """Return the names of the states at the end of an iteration that are tensors in place of lists."""
+    of_given = {name for graph in given.model.graph.all_graphs() for name in graph.inputs}
+    prepared = tier.made.prepared
+    loops = [node for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]
+    return {
+        one.after
+        for loop in loops
+        for one in copied_states._large_states(copied_states.parts_of(loop), of_given, prepared)
+    }
+
+
+def check(given, feed, sizes, monkeypatch):
+    tier, attempt = tier_of(given)
+    assert tier.made.may_be_long
+    assert attempt(feed) is not None
+    ReferenceEvaluator(to_message(tier.made.prepared.model.copy())).run(
+        None, tier.made.feed_of(run_of(given, feed))
+    )
+    largest = max(sizes[name] for name in large_states(tier, InferenceSession(given)._engines.prepared))
+    assert largest > 1
+    for most in (largest - 1, largest // 2, 1):
+        monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", most)
+        tier, attempt = tier_of(given)
+        assert attempt(feed) is None, most
+        assert tier.failures == 1
+
+
+def run_of(given, feed):
+    return Run(InferenceSession(given)._engines.interface, None, feed, None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("n", [8, 17])
+def test_exported_models(name, n, sizes, monkeypatch):
+    check(MODELS[name].path, MODELS[name].example(n), sizes, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("second", ["SequenceEmpty ()", "SplitToSequence (y)"])
+def test_two_lists(second, kind, sizes, monkeypatch):
+    body, of_a, of_b, *into = BODIES[kind]
+    if of_b == ROWS:
+        second = second.replace("(y)", "(x)")
+    given = model(TWO.format(body=body, of_a=of_a, of_b=of_b, into=into[0] if into else "s", second=second))
+    feed = {"x": np.random.default_rng(1).standard_normal((8, 4)).astype(np.float32), "n": i64(8)}
+    check(given, feed | {"y": np.ones(99, np.float32)}, sizes, monkeypatch)
+
+
+@pytest.mark.parametrize("made", [EACH, BRANCH], ids=["each", "branch"])
+@pytest.mark.parametrize("words", [ALL, WHILE], ids=["all", "while"])
+@pytest.mark.parametrize("nrows", [1, 40])
+def test_lists_that_are_read(nrows, words, made, sizes, monkeypatch):
+    x = np.random.default_rng(1).random((8, 4)).astype(np.float32)
+    feed = {"x": x, "n": i64(8), "y": np.ones((nrows, 4), np.float32)}
+    check(model(SUMS.format(made=made, **words)), feed, sizes, monkeypatch)
