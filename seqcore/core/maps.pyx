@@ -14,6 +14,7 @@ Sections::
 """
 
 from cpython.dict cimport PyDict_CheckExact
+from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport PyObject
@@ -38,7 +39,7 @@ from seqcore.core.numpy_loops cimport (
     FE_DIVBYZERO, FE_INVALID, FE_OVERFLOW, FE_UNDERFLOW, reduced_elements,
 )
 from seqcore.core.padding cimport items_of_store, stack_of, store_along, store_like
-from seqcore.core.sequence cimport TensorSequence, new_sequence, selected
+from seqcore.core.sequence cimport TensorSequence, gather, new_sequence, selected
 from seqcore.core.split_join cimport join, selection_in_rows, split_equal, split_lengths
 from seqcore.core.store cimport (
     ARGUMENTS_MADE, MAX_NDIM, OUT_OF_RANGE, WHOLE, Piece, PyNumber_AsSsize_t, Run, Share, Status, Store,
@@ -711,15 +712,19 @@ cdef class TensorType:
 def taken_feed(feed, dict types not None, take):
     """Return a copy of a feed, a mapping; None if a name is not in `types`.
 
-    Arrays stay that the `TensorType` of their name takes. Other values, and all where the type is None, are
-    replaced by `take(name, value)`.
+    Arrays stay that the `TensorType` of their name takes. Where the type is `list`, a `TensorSequence` stays,
+    and a list is copied: another thread may edit it. All other values are replaced by `take(name, value)`.
     """
     cdef dict taken = (<dict>feed).copy() if PyDict_CheckExact(feed) else dict(feed)
     for name, value in taken.items():
         if name not in types:
             return None
-        type = types[name]
-        if type is None or not (<TensorType?>type).takes_tensor(value):
+        kind = types[name]
+        if kind is list and PyList_CheckExact(value):
+            taken[name] = (<list>value)[:]
+        elif kind is list and type(value) is TensorSequence:
+            pass
+        elif not isinstance(kind, TensorType) or not (<TensorType>kind).takes_tensor(value):
             taken[name] = take(name, value)
     return taken
 
@@ -752,7 +757,7 @@ def outputs_of(list values not None, list hows not None):
             if kind is None:
                 set_equal_dtype(<cnp.ndarray?>value, <cnp.dtype?>dtype)
             elif kind == "list":
-                value = TensorSequence(value, dtype)
+                value = new_sequence(dtype, gather(<list?>value, dtype).take_store())
             else:
                 lengths = None
                 if kind == "joined":

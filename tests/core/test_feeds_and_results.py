@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_what_types_are_made_of():
 
 
 def test_a_feed_of_which_some_is_taken_otherwise():
-    types = {"x": TensorType(FLOAT, (-1, 3)), "y": TensorType(FLOAT, ()), "words": None}
+    types = {"x": TensorType(FLOAT, (-1, 3)), "y": TensorType(FLOAT, ()), "words": None, "s": list, "t": list}
     seen = []
 
     def take(name, value):
@@ -79,6 +80,13 @@ def test_a_feed_of_which_some_is_taken_otherwise():
     assert feed["y"] == 1.5
     assert taken_feed({"x": TWO_BY_THREE, "z": 0}, types, take) is None
     assert taken_feed({}, types, take) == {}
+    seen.clear()
+    feed = {"s": [TWO_BY_THREE], "t": TensorSequence([TWO_BY_THREE])}
+    taken = taken_feed(MappingProxyType(feed), types, take)
+    assert taken["t"] is feed["t"]
+    assert taken["s"] is not feed["s"]
+    assert taken["s"][0] is TWO_BY_THREE
+    assert taken_feed({"s": (TWO_BY_THREE,)}, types, take) == {"s": "S"}
 
 
 def test_outputs_of_each_kind():

@@ -76,8 +76,8 @@ class Feed:
 
     Attributes
     ----------
-    type : TensorType or None
-        Arrays of exactly this type go as they are; None for strings and all but tensors.
+    type : TensorType, class or None
+        The type for `taken_feed`. None for strings, and for all but tensors and sequences.
     is_scalar : bool
         True if it is declared as a tensor without axes.
     is_sequence : bool
@@ -98,9 +98,9 @@ class Feed:
         shape = None if self._dtype is None else _declared_shape(kind.tensor_type)
         self._shaped = TensorType(None, shape)
         goes = self._dtype is not None and self._dtype != STRING
-        self.type = TensorType(self._dtype, shape) if goes else None
         self.is_scalar = shape == ()
         self.is_sequence = self._element_dtype is not None
+        self.type = TensorType(self._dtype, shape) if goes else list if self.is_sequence else None
 
     def check(self, value):
         """Return a value that was fed, in the form that plans work on.
@@ -117,7 +117,7 @@ class Feed:
         """
         if self._dtype is None:  # asked first: to NumPy, None is float64
             return self._other(value)
-        if self.type is not None and self.type.takes(value):
+        if isinstance(self.type, TensorType) and self.type.takes(value):
             return value
         array = _tensor(self.name, value, self._dtype)
         if not self._shaped.takes(array):

@@ -25,7 +25,7 @@ class Interface:
         As onnxruntime's sessions give them.
     feeds : dict of str to Feed
         In the order of the model.
-    types : dict of str to TensorType or None
+    types : dict of str to TensorType, class or None
         Their `type`.
     names : list of str
         Of the outputs; one may be there twice.

@@ -14,7 +14,6 @@ import numpy as np
 
 from seqcore._arguments.shown import add_note
 from seqcore.core.maps import taken_feed
-from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import one_line
@@ -62,12 +61,8 @@ class Run:
         self.checked = taken_feed(feed, interface.types, self._take) if is_dict else None
 
     def _take(self, name: str, value: Any) -> Any:
-        """Return the attribute `checked` for an input that isn't an array as declared, or set `axes`."""
+        """Return the attribute `checked` for an input that has to be looked at, or set `axes`."""
         one = self._interface.feeds[name]
-        if one.is_sequence and type(value) is list:
-            return value[:]  # another thread may take arrays out while onnxruntime reads them
-        if one.is_sequence and type(value) is TensorSequence:
-            return value
         if one.is_scalar and issubclass(type(value), np.ndarray) and value.ndim and value.size == 1:
             self.axes += ((name, value.ndim),)
             return None
