@@ -8,22 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-NUMERIC_NAMES = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
+from seqcore.dtypes import ELEMENT_TYPES
+
+NUMERIC_NAMES = [name for name in ELEMENT_TYPES if name != "string"]
 NUMBER_NAMES = [*NUMERIC_NAMES, "bfloat16"]
 NAMES = [*NUMBER_NAMES, "string"]
 OPERATOR_NAMES = [*NUMERIC_NAMES, "string"]  # which all of ONNX's sequence operators take
