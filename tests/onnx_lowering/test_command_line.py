@@ -88,6 +88,7 @@ def test_explain_names_the_source(is_script):
         trace = 'File "a.py", line 3, in f\n  x\nFile "net.py", line 7, in forward\n'
         node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=trace)
     assert any(line.endswith("(net.py, line 7)") for line in explain(model))
+    assert not any("after lower" in line for line in explain(model))
 
 
 @pytest.mark.parametrize("name", ["queue_delays", "unbind_edits", "kept_and_rest"])
