@@ -117,6 +117,28 @@ BRANCH = """
 """
 
 
+# A loop that appends to a list which another loop inside gets, most often for no iteration.
+INSIDE = """
+    inside (float[8, 4] x, int64 n, int64 m, float[M, 4] y) => (seq(float[J, 4]) l) <bool yes = {1}> {
+        none = SequenceEmpty ()
+        l = Loop (n, yes, none) <body = b (int64 i, bool go, seq(float[J, 4]) s)
+                                  => (bool on, seq(float[J, 4]) t) {
+            on = Identity (go)
+            zero = Constant <value = int64 {0}> ()
+            k = NonZero (x)
+            rows = Gather (y, k)
+            first = Gather (rows, zero)
+            more = SequenceInsert (s, first)
+            t = Loop (m, yes, more) <body = c (int64 j, bool go2, seq(float[J, 4]) u)
+                                         => (bool on2, seq(float[J, 4]) v) {
+                on2 = Identity (go2)
+                v = SequenceInsert (u, first)
+            }>
+        }>
+    }
+"""
+
+
 @pytest.fixture
 def sizes(monkeypatch):
     """How many numbers a value has at most at the end of an iteration, by its name."""
@@ -155,7 +177,7 @@ def check(given, feed, sizes, monkeypatch):
     of_given = {name for graph in engines.prepared.model.graph.all_graphs() for name in graph.inputs}
     loops = [parts_of(node) for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]
     states = [one for loop in loops for one in copied_states._large_states(loop, of_given, prepared)]
-    largest = max(sizes[one.after] for one in states)
+    largest = max(sizes.get(one.after, 0) for one in states)
     for most in (largest - 1, largest // 2, 1):
         monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", most)
         engines, tier, results, _ = attempted(given, feed)
@@ -196,3 +218,13 @@ def test_lists_that_are_read(nrows, words, made, sizes, monkeypatch):
     if made is EACH:
         monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", largest)
         assert attempted(given, feed)[2] is not None
+
+
+def test_a_loop_inside_without_iterations(sizes, monkeypatch):
+    x = np.ones((8, 4), np.float32)
+    check(
+        model(INSIDE),
+        {"x": x, "n": i64(8), "m": i64(0), "y": np.ones((8, 4), np.float32)},
+        sizes,
+        monkeypatch,
+    )

@@ -45,7 +45,7 @@ def limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
     builder = Builder(prepared.model, "check")
     loops = [node for node in prepared.model.graph.all_nodes() if node.is_op("Loop")]
     large = {id(loop): _large_states(parts_of(loop), given_states, prepared) for loop in loops}
-    finals = {one.final for states in large.values() for one in states}
+    finals = {one.final: _origin(one.initial, prepared) for states in large.values() for one in states}
     for loop in loops:
         parts, states = parts_of(loop), large[id(loop)]
         is_told = not parts.why_not_a_range(prepared) and prepared.type(parts.trips).rank == 0
@@ -59,8 +59,7 @@ def limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
         if sizes:
             check = _fails_beyond(nodes, reduce(lambda one, other: nodes.op("Add", one, other), sizes))
             loop.inputs[1] = check if parts.begins(prepared) else nodes.op("And", parts.condition, check)
-        # A loop inside this one checks its own.
-        left = [one for one in states if one not in told and _origin(one.after, prepared) not in finals]
+        left = [one for one in states if one not in told and not _is_checked(one, finals, prepared)]
         if names := _largest(left, prepared):
             nodes = Nodes(builder, "check", loop.body.nodes)
             sizes = [nodes.op("Size", one) for one in names]
@@ -68,6 +67,14 @@ def limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
             go_on_with(loop, _fails_beyond(nodes, size), nodes, prepared)
     builder.apply()
     return bool(finals)
+
+
+def _is_checked(state: _State, finals: dict[str, str], prepared: Prepared) -> bool:
+    """Return whether a loop inside checks what a state becomes, even where that has no iteration."""
+    initial = finals.get(_origin(state.after, prepared))
+    if initial is None:
+        return False
+    return _size_of(prepared.shape(initial)) is not None or _growth(state.before, initial, prepared) == 0
 
 
 def _fails_beyond(nodes: Nodes, size: str) -> str:
