@@ -37,3 +37,17 @@ def test_threads_compile_once():
     session = InferenceSession(model(TURN))
     in_threads(4, lambda k: [turn(session, 5) for _ in range(6)])
     assert len(session._engines._compiled._made) == 1
+
+
+def test_another_thread_compiles_during_a_run():
+    session = InferenceSession(model(TURN))
+    engines = session._engines
+
+    class Compiling(int):
+        def __add__(self, other):
+            assert engines.compiled  # as another thread may have it now
+            return int(self) + other
+
+    engines._runs = Compiling()
+    turn(session, 4)
+    turn(session, 4)

@@ -26,6 +26,26 @@ EACH = """
 """
 
 
+NESTED = """
+    nested (float[N, 2] x, int64 n) => (float[M, 2] y) <bool yes = {1}, float zero = {0}> {
+        none = SequenceEmpty ()
+        l = Loop (n, yes, none) <body = b (int64 i, bool go, seq(float[2]) s) => (bool on, seq(float[2]) t) {
+            on = Identity (go)
+            t = Loop (n, yes, s) <body = c (int64 j, bool go2, seq(float[2]) u)
+                                          => (bool on2, seq(float[2]) v) {
+                on2 = Identity (go2)
+                r = Gather (x, j)
+                sum = ReduceSum <keepdims = 0> (r)
+                c = Greater (sum, zero)
+                v = If (c) <then_branch = d () => (seq(float[2]) w) { w = SequenceInsert (u, r) },
+                            else_branch = e () => (seq(float[2]) q) { q = Identity (u) }>
+            }>
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+    }
+"""
+
+
 def each(kind="float[N, 3]", made="two = Add (one, k)", number="float", dtype=1, result=None):
     return EACH.format(kind=kind, made=made, number=number, dtype=dtype, result=result or kind)
 
@@ -99,6 +119,45 @@ def test_errors_name_the_node():
         used.run(None, {"s": clips(LONG), "k": f32(1, 2, 3)})
         with pytest.raises(Exception, match="'add'"):
             used.run(None, {"s": clips(LONG), "k": f32(1, 2, 3, 4)})
+
+
+@pytest.mark.parametrize("most", [copied_states.MOST_COPIED_IN_LOOPS, 100])
+def test_nested_loops(monkeypatch, most):
+    """What gets too large for tensors runs in steps."""
+    monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", most)
+    given = model(NESTED)
+    used = InferenceSession(given)
+    for n in (2, 3, 30, 30, 2, 30, 30, 30):
+        x = np.random.default_rng(n).standard_normal((n, 2)).astype(np.float32)
+        x[0] = 1  # else there may be nothing to join
+        feed = {"x": x, "n": i64(n)}
+        np.testing.assert_array_equal(used.run(None, feed)[0], by_reference(given, feed)[0])
+    counts = ran(used._engines.compiled)
+    assert counts["tensors"][0 if most > 100 else 1] > 0
+    assert ("given steps" in counts) == (most == 100)
+
+
+@pytest.mark.parametrize(
+    ("nrows", "n", "fits"), [(1, 599, True), (1, 600, False), (2, 598, True), (2, 599, False)]
+)
+def test_lists_that_grow_by_a_row_in_each_iteration(monkeypatch, nrows, n, fits):
+    """How large they get, the trip count tells before the loop, and the list that it starts with."""
+    monkeypatch.setattr(copied_states, "MOST_COPIED_IN_LOOPS", 8 * 600)
+    used = Used("""grows (float[K, 8] x, int64 n) => (float[M, 8] y) <bool yes = {1}> {
+        s0 = SplitToSequence <keepdims = 0> (x)
+        l = Loop (n, yes, s0) <body = b (int64 i, bool go, seq(float[8]) s) => (bool on, seq(float[8]) t) {
+            on = Identity (go)
+            rows = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+            mean = ReduceMean <axes = [0], keepdims = 0> (rows)
+            t = SequenceInsert (s, mean)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (l)
+    }""")
+    x = np.ones((nrows, 8), np.float32)
+    for _ in range(3):
+        np.testing.assert_array_equal(used.run(x=x, n=i64(n))[0], np.ones((nrows + n, 8), np.float32))
+    tensors = used.engines.tier("tensors")
+    assert (tensors.taken > 0, tensors.failures > 0) == (fits, not fits)
 
 
 def test_what_stays_as_it_was():

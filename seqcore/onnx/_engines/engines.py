@@ -63,7 +63,6 @@ class Engines:
         self.prepared, self._others = prepared, (sessions, max_workers)
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
         self._runs = 0
-        self._tiers: list[Tier] = []  # those of the compiled model, once it is there
         first = Tier("short", lambda: made_whole(prepared, self.interface, sessions, max_workers))
         if drawing := drawing_nodes(prepared):
             give_seeds(drawing)
@@ -76,7 +75,7 @@ class Engines:
     def compiled(self) -> Compiled:
         """The compiled model: it is made now, if it isn't there yet, and runs from now on."""
         compiled = self._compiled.get()
-        self._first, self._tiers = None, compiled.tiers
+        self._first = None
         return compiled
 
     def compile_all(self) -> None:
@@ -96,11 +95,12 @@ class Engines:
         run = Run(interface, output_names, feed, options)
         if run.axes:
             return self._taking(run.axes).run(output_names, feed, options)
-        if self._first is not None:
+        first = self._first  # another thread may compile the model
+        if first is not None:
             self._runs += 1
-            if self._runs <= RUNS_AS_GIVEN and (results := self._first.attempt(run)) is not None:
+            if self._runs <= RUNS_AS_GIVEN and (results := first.attempt(run)) is not None:
                 return results
-        for tier in self._tiers or self.compiled.tiers:
+        for tier in self.compiled.tiers:
             if (results := tier.attempt(run)) is not None:
                 return results
         raise AssertionError("the last tier returns or raises")

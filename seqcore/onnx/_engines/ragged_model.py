@@ -51,6 +51,8 @@ class RaggedModel:
 
     Attributes
     ----------
+    run : callable
+        As that of an `Executable`.
     may_be_long : bool
         True if a run may fail because a list in a loop gets long.
     prepared : Prepared
