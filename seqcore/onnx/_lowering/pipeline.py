@@ -22,6 +22,7 @@ from seqcore.onnx._lowering.openvino import (
 )
 from seqcore.onnx._lowering.portable import fold_constants, make_portable, oldest_opset
 from seqcore.onnx._lowering.unroll import WRITTEN_OUT, short_loops, unroll_loops
+from seqcore.onnx._model.equal_nodes import drop_equal_nodes
 from seqcore.onnx._model.graph import Model, Node
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
@@ -149,6 +150,8 @@ def lower_prepared(
         note for note in _Notes(known, trial).all() if note.value in given.producers or not note.is_lowered
     ]
     lowered = trial.prepared
+    if drop_equal_nodes(lowered.model, lowered.small_constant):
+        lowered = lowered.again(lowered.model)
     if target == "openvino" and trial.replaced:
         lowered = _for_openvino(lowered)
     if target == "portable":

@@ -13,6 +13,7 @@ from seqcore.onnx._model.checks import (
     check_splits,
     type_fault,
 )
+from seqcore.onnx._model.equal_nodes import drop_equal_nodes
 from seqcore.onnx._model.graph import STANDARD, Graph, Model
 from seqcore.onnx._model.load import operators_of
 from seqcore.onnx._model.loop_parts import parts_of
@@ -58,6 +59,7 @@ def prepare(weightless: ModelProto, weights: Weights, believes_elements: bool = 
     # onnx reports outputs that a loop leaves out; a normal model has all, and its weights in their places.
     if may_be_faulty and (fault := type_fault(to_message(model, weights_are_inputs=True))):
         raise ValueError(f"the model is not valid: {fault}")
+    drop_equal_nodes(model, Prepared(model, weights).small_constant)
     prepared = Prepared(model, weights, believes_elements)
     check_kinds(prepared)
     declare_types(model, prepared)

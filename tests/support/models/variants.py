@@ -4,6 +4,7 @@ Each takes a message and returns a changed copy of it. `VARIANTS` has them by na
 """
 
 import copy
+import itertools
 import random
 
 import onnx
@@ -141,6 +142,33 @@ def functions_outlined(message):
         made.functions.append(helper.make_function("outlined", f"f{k}", inputs, outputs, [inner], opsets))
         call = helper.make_node(f"f{k}", list(node.input), list(node.output), node.name, domain="outlined")
         made.graph.node[k].CopyFrom(call)
+    return made
+
+
+@variant
+def nodes_repeated(message):
+    """Some inputs are computed anew, as by the node before that made them, in the same graph or around."""
+    made, drawn, count = copied(message), random.Random(7), itertools.count()
+
+    def visit(graph, makers):
+        makers, nodes = dict(makers), []
+        for node in list(graph.node):
+            for name in set(node.input) & set(makers):
+                if drawn.random() < 0.5:
+                    again = copy.deepcopy(makers[name])
+                    fresh = {one: f"{one}/again{next(count)}" for one in again.output}
+                    again.name, again.output[:] = "", fresh.values()
+                    nodes.append(again)
+                    node.input[:] = [fresh.get(one, one) for one in node.input]
+            inner = [one.g for one in node.attribute if one.type == AttributeProto.GRAPH]
+            for one in inner:
+                visit(one, {} if node.op_type == "SequenceMap" else makers)
+            nodes.append(node)
+            if not inner and "" not in node.output and not node.op_type.startswith("Random"):
+                makers.update(dict.fromkeys(node.output, node))
+        put_nodes(graph, nodes)
+
+    visit(made.graph, {})
     return made
 
 
