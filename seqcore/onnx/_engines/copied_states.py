@@ -113,12 +113,12 @@ def _growth(before: str, after: str, prepared: Prepared) -> int | None:
 
 def _largest(states: list[_State], prepared: Prepared) -> list[str]:
     """Return what states become, without those that are as small as another, whatever is appended."""
-    largest: dict[str, tuple[int, str]] = {}
+    largest: dict[str, tuple[float, str]] = {}
     for initial, before, after, _ in states:
-        factor, counted = 1, after
+        factor, counted = 1.0, after
         node = prepared.producer(_origin(after, prepared))
         is_append = node is not None and node.is_op("Concat") and len(node.inputs) == 2
-        if node and is_append and node.inputs[0] == before and _size_of(prepared.shape(initial)) == 0:
+        if node and is_append and _origin(node.inputs[0], prepared) == before and _size_of(prepared.shape(initial)) == 0:
             factor, counted = _times(node.inputs[1], prepared)
         if factor > largest.get(counted, (0, ""))[0]:
             largest[counted] = (factor, after)
@@ -131,7 +131,7 @@ def _origin(name: str, prepared: Prepared) -> str:
     return _origin(node.inputs[0], prepared) if node and node.is_op("Identity") else name
 
 
-def _times(name: str, prepared: Prepared) -> tuple[int, str]:
+def _times(name: str, prepared: Prepared) -> tuple[float, str]:
     """Return a number and a tensor, maybe itself: a tensor has so many times as many numbers as that one."""
     node = prepared.producer(name)
     if node is None:
@@ -144,6 +144,11 @@ def _times(name: str, prepared: Prepared) -> tuple[int, str]:
     elif node.is_op("ConstantOfShape") and (inner := prepared.producer(node.inputs[0])):
         if inner.is_op("Shape") and not inner.attribute_names():
             return _times(inner.inputs[0], prepared)
+    elif node.is_op("Expand") and _size_of(prepared.shape(node.inputs[0])) == 1:
+        if (tensor := _counted_rows(node.inputs[1], prepared)) and (shape := prepared.shape(tensor)):
+            if row := _size_of(shape[1:]):
+                factor, counted = _times(tensor, prepared)
+                return factor / row, counted
     elif node.is_op("Squeeze", "Unsqueeze", "Identity") or record_of(node).elementwise:
         return _times(node.inputs[0], prepared)
     elif record_of(node).broadcasts:
@@ -151,6 +156,16 @@ def _times(name: str, prepared: Prepared) -> tuple[int, str]:
         if len(several) == 1:
             return _times(several[0], prepared)
     return 1, name
+
+
+def _counted_rows(vector: str, prepared: Prepared) -> str:
+    """Return the tensor whose number of rows is all that is in a vector, "" if there is none."""
+    made = prepared.producer(vector)
+    gather = prepared.producer(made.inputs[0]) if made and made.is_op("Unsqueeze") else None
+    shape = prepared.producer(gather.inputs[0]) if gather and gather.is_op("Gather") else None
+    if not gather or not shape or not shape.is_op("Shape") or shape.attribute_names():
+        return ""
+    return shape.inputs[0] if prepared.integer(gather.inputs[1]) == 0 else ""
 
 
 def _is_small(name: str, prepared: Prepared) -> bool:

@@ -181,7 +181,7 @@ def give_nothing(nodes: Nodes, count: str, layout: Layout, outs: list[str]) -> N
     joined = layout._replace(leaves_session=layout.are_rows)
     for (number, shape), out in zip(joined.types(), outs, strict=True):
         behind = [length or 0 for length in (shape or ())[1:]]
-        zeros(nodes, number, nodes.join_axes(count, *([behind] if behind else [])), out)
+        zeros(nodes, number, nodes.join_axes(count, behind), out)
 
 
 def give_rows(nodes: Nodes, rows: str, layout: Layout, outs: list[str]) -> None:

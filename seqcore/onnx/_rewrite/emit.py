@@ -306,7 +306,8 @@ class Nodes:
 
     def join_axes(self, *parts: Any) -> str:
         """Return a shape that is made of shapes and constants."""
-        names = [part if isinstance(part, str) else self.constant(part) for part in parts]
+        some = [part for part in parts if len(part)] or [[]]
+        names = [part if isinstance(part, str) else self.constant(part) for part in some]
         return self.op("Concat", *names, axis=0) if len(names) > 1 else names[0]
 
     def fail_if(self, bad: str) -> str:

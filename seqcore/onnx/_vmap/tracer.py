@@ -306,9 +306,8 @@ class Tracer:
         self.repeated.append(name)
         here = self.nodes.unsqueeze(here, 0)
         here = self._longer(here, own, rank)
-        ones = self.nodes.constant([1] * (own if rank is None else rank))
-        shape = self.nodes.op("Concat", self.count, ones, axis=0)
-        return self.nodes.op("Expand", here, shape)
+        ones = [1] * (own if rank is None else rank)
+        return self.nodes.op("Expand", here, self.nodes.join_axes(self.count, ones))
 
     def _has_row_for_each(self, tensor: str, axis: int) -> bool:
         """Return whether there are as many iterations as an axis of a tensor is long."""
