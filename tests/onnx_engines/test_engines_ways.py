@@ -48,14 +48,14 @@ class TestExported:
 
 class TestOrder:
     def test_a_lowered_model_of_the_same_size_comes_first(self):
-        text = """g (float[4, 3] x, float[3] w, int64 p) => (float[3] y, float[3] z, float[3] v) {
+        text = """g (float[4, 3] x, float[3] w, float[3] u, int64 p) => (float[3] y, float[4] z, float[3] v) {
             a = SplitToSequence <keepdims = 0> (x) y = SequenceAt (a, p)
-            b = SplitToSequence <keepdims = 0> (x) z = SequenceAt (b, p)
-            l = SequenceConstruct (w, w) v = SequenceAt (l, p)
+            b = SplitToSequence <axis = 1, keepdims = 0> (x) z = SequenceAt (b, p)
+            l = SequenceConstruct (u, w) v = SequenceAt (l, p)
         }"""
         used = Used(text)
         x, w = np.arange(12, dtype=np.float32).reshape(4, 3), f32(1, 2, 3)
-        assert_values(used.run(x=x, w=w, p=i64(1)), [x[1], x[1], w])
+        assert_values(used.run(x=x, w=w, u=w, p=i64(1)), [x[1], x[:, 1], w])
         given = used.engines.tier("given steps").get().planner.prepared
         assert size_of(given) == 2 * size_of(used.whole.prepared) == 12  # a node of lists counts as two
         assert used.whole.may_be_long is False

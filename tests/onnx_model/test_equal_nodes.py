@@ -62,6 +62,14 @@ CASES = {
         IN_BRANCHES.format("a = Abs (x)", "y", "u = Abs (x)", "b = Abs (x) v = Neg (b)"),
         "Abs If Abs Neg",
     ),
+    "two choices by one condition": (
+        IN_BRANCHES.format("", "a", "u = Abs (x)", "v = Neg (x)")
+        + IN_BRANCHES.format("", "d", "u2 = Neg (x)", "v2 = Abs (x)")
+        .replace("] u", "] u2")
+        .replace("] v", "] v2")
+        + "y = Sub (a, d)",
+        "If Abs Neg If Neg Abs Sub",
+    ),
     "in a branch before": (
         IN_BRANCHES.format("", "m", "a = Abs (x) u = Neg (a)", "v = Neg (x)") + " b = Abs (x) y = Add (b, m)",
         "If Abs Neg Neg Abs Add",

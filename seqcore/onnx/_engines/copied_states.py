@@ -117,8 +117,9 @@ def _largest(states: list[_State], prepared: Prepared) -> list[str]:
     for initial, before, after, _ in states:
         factor, counted = 1.0, after
         node = prepared.producer(_origin(after, prepared))
+        is_empty = _size_of(prepared.shape(initial)) == 0
         is_append = node is not None and node.is_op("Concat") and len(node.inputs) == 2
-        if node and is_append and _origin(node.inputs[0], prepared) == before and _size_of(prepared.shape(initial)) == 0:
+        if node and is_empty and is_append and _origin(node.inputs[0], prepared) == before:
             factor, counted = _times(node.inputs[1], prepared)
         if factor > largest.get(counted, (0, ""))[0]:
             largest[counted] = (factor, after)
@@ -145,10 +146,10 @@ def _times(name: str, prepared: Prepared) -> tuple[float, str]:
         if inner.is_op("Shape") and not inner.attribute_names():
             return _times(inner.inputs[0], prepared)
     elif node.is_op("Expand") and _size_of(prepared.shape(node.inputs[0])) == 1:
-        if (tensor := _counted_rows(node.inputs[1], prepared)) and (shape := prepared.shape(tensor)):
-            if row := _size_of(shape[1:]):
-                factor, counted = _times(tensor, prepared)
-                return factor / row, counted
+        tensor = _counted_rows(node.inputs[1], prepared)
+        if (shape := prepared.shape(tensor)) and (row := _size_of(shape[1:])):
+            factor, counted = _times(tensor, prepared)
+            return factor / row, counted
     elif node.is_op("Squeeze", "Unsqueeze", "Identity") or record_of(node).elementwise:
         return _times(node.inputs[0], prepared)
     elif record_of(node).broadcasts:

@@ -30,13 +30,15 @@ def drop_equal_nodes(model: Model, small_constant: Callable[[str], np.ndarray | 
             node.inputs = [shared.get(name, name) for name in node.inputs]
             for inner in node.graphs.values():
                 visit(inner, {} if node.is_op("SequenceMap") else known)  # a map's body is apart
-            if record_of(node).batch_rule and len(node.outputs) == 1:  # a pure function
+            is_pure = record_of(node).batch_rule and not node.graphs
+            if is_pure and len(node.outputs) == 1:
                 key = _computed(node, small_constant)
                 if key not in known:
                     known[key] = node.outputs[0]
                     new.append(key)
                 elif node.outputs[0] not in graph.outputs:
                     shared[node.outputs[0]] = known[key]
+                    graph.declared.pop(node.outputs[0], None)
         graph.nodes = [node for node in graph.nodes if node.outputs[0] not in shared]
         for key in new:
             del known[key]
