@@ -87,7 +87,7 @@ def assert_agreement(judge, feeds):
 def test_all_ways_agree(kind, is_rewritten):
     failing = []
 
-    @settings(max_examples=examples(64), suppress_health_check=[*HealthCheck])
+    @settings(max_examples=examples(40), suppress_health_check=[*HealthCheck])
     @given(cases(kind, is_rewritten))
     def agree(case):
         note(onnx.printer.to_text(case.model))
