@@ -94,11 +94,14 @@ def is_valid(model):
 # that fails gives FAILED, and so does one that takes that: so an error is one of the results that need it.
 
 FAILED = "failed"
-NEEDED = {"If": 1, "SequenceMap": 1, "Loop": 2}  # inputs that decide what runs
+# The inputs that decide what runs, and of lists those that are no element.
+NEEDED = {"If": [0], "SequenceMap": [0], "Loop": [0, 1], "SequenceConstruct": [], "SequenceInsert": [0, 2]}
 
 
 def has_failed(value):
-    """Whether that is FAILED, which may have become an array."""
+    """Whether that is FAILED, which may have become an array, or has it among its elements."""
+    if isinstance(value, list):
+        return any(map(has_failed, value))
     return isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype.kind == "U")
 
 
@@ -110,7 +113,9 @@ class Evaluator(ReferenceEvaluator):
 
 
 def run_node(node, run, *inputs, **options):
-    if not any(map(has_failed, inputs[: NEEDED.get(node.op_type)])):
+    needed = NEEDED.get(node.op_type, range(len(inputs)))
+    decide = [one for k, one in enumerate(inputs) if k in needed and not isinstance(one, list)]
+    if not any(map(has_failed, decide)):
         try:
             return run(*inputs, **options)
         except Exception:
