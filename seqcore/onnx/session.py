@@ -331,12 +331,14 @@ class InferenceSession:
         self._set_fallback(False)
 
     def _set_fallback(self, is_enabled: bool) -> None:
+        self._options["enable_fallback"] = int(is_enabled)
+        if self._engines is not None:
+            self._sessions.also_take(self._options)
         for one in self._made_sessions():
             if is_enabled:
                 one.enable_fallback()
             else:
                 one.disable_fallback()
-        self._options["enable_fallback"] = int(is_enabled)
 
     def end_profiling(self) -> str:
         """End profiling, and return the name of the file, "" if there is none.

@@ -1,5 +1,6 @@
 """Python numbers, strings and nested lists of them beside `np.array`, by every way into a sequence."""
 
+import functools
 import random
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -199,6 +200,14 @@ def test_a_value_becomes_what_numpy_makes_of_it(way, value, name):
     at = 0 if way.startswith("assign") else -1
     assert same(seq[at], expected)
     assert not seq[at].flags.writeable
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_lists_as_deep_as_numpys_arrays(way):
+    value = functools.reduce(lambda inner, _: [inner], range(64), 1)
+    assert WAYS[way](value, "int64")[0 if way.startswith("assign") else -1].shape == (1,) * 64
+    with pytest.raises(ValueError, match="nested more than 64 deep"):
+        WAYS[way]([value], "int64")
 
 
 @given(values())

@@ -41,6 +41,7 @@ MISTAKES = [
     ("seq.accumulate(np.bitwise_or)", TypeError, ["bitwise_or can't", "elements of dtype float32:"]),
     ("ints.accumulate(np.bitwise_or, dtype='f4')", TypeError, ["elements of dtype int64 as float32:"]),
     ("sq.TensorSequence({1, 2})", TypeError, ["order", "set", "list"]),
+    ("sq.TensorSequence(pyarrow.array([1.0, 2.0]))", TypeError, ["DoubleArray", "from_arrow(...)"]),
     # A tensor of another dtype: which one, both dtypes, astype.
     (
         "sq.TensorSequence([F8] * 777 + [F4])",
@@ -171,7 +172,7 @@ def test_the_page_is_read():
 def test_mistake(mistake, error, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = names()
-    for package in ("awkward", "pandas", "torch"):
+    for package in ("awkward", "pandas", "pyarrow", "torch"):
         if f"{package}." in mistake:
             given[package] = pytest.importorskip(package)
     before = given["seq"].copy(), given["ints"].copy()

@@ -1,5 +1,6 @@
 """Offsets that fall, leave the values or overflow: an error at the element that is used, and nowhere else."""
 
+import html
 import itertools
 import pickle
 
@@ -75,6 +76,8 @@ def test_offsets_of_a_file(tmp_path, width, given, damaged):
             seq[at:][0]
         with pytest.raises(ValueError, match=rf"element 1, number {at} of the file,"):
             seq[[0, at]][1]
+    columns = sq.Columns({"tokens": seq})
+    assert columns._repr_html_() == f"<p>{html.escape(repr(columns))}</p>"
     # A pickle by path reads no offset; what it brings back is as damaged.
     for one, wanted in (
         (seq, model),

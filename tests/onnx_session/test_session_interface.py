@@ -284,9 +284,14 @@ class TestProviders:
                 used.set_providers(["Foo"])
 
     def test_fallback(self):
-        for used in (plain(), picks()):
-            used.disable_fallback()
-            used.enable_fallback()
+        for used, feed in ((plain(), {"x": X}), (picks(), {"x": X, "i": i64(1)})):
+            for switch, is_enabled in [(used.disable_fallback, False), (used.enable_fallback, True)] * 2:
+                switch()
+                for _ in range(AGAIN):
+                    used.run(["y"], feed)
+                made = used._made_sessions()
+                assert made
+                assert all(one._enable_fallback is is_enabled for one in made)
 
 
 def test_profiling(tmp_path, monkeypatch):

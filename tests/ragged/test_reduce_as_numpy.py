@@ -92,6 +92,8 @@ def options_of(how, name):
         [None] if places or dtype_of(name).kind == "c" or name == "bfloat16" else [None, "float64", "float32"]
     )
     yield {}
+    if how in UFUNCS and len(dtypes) > 1:
+        yield {"dtype": "bool"}
     yield {"empty": empties[1]}
     for initial in initials[1:]:
         yield {"initial": initial}

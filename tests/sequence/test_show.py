@@ -218,6 +218,8 @@ def test_each_length_is_in_one_bin(lengths):
     assert len(numbers) <= 32
     assert str(width)[0] in "125"
     assert set(str(width)[1:]) <= {"0"}
+    narrower = width * 2 // 5 if str(width)[0] == "5" else width // 2
+    assert not narrower or lengths[-1] // narrower - lengths[0] // narrower >= 32
     assert first % width == 0
     assert first <= lengths[0]
     for k, number in enumerate(numbers):

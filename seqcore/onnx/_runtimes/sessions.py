@@ -2,7 +2,7 @@
 
 import functools
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,10 @@ class Sessions:
     def made(self) -> list[Any]:
         """Return the sessions on parts of a model that there are, or one on next to nothing."""
         return list(self._made) or [self.probe()]
+
+    def also_take(self, options: Mapping[str, Any]) -> None:
+        """Make further sessions with these options too."""
+        self._rest |= options
 
     def as_given(self, model: Any) -> Any:
         """Return a session on the path or bytes of a whole model, just as the user asked for it."""
