@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from support.strategies import NAMES, assert_holds, filled
 from support.ways import IN_OTHERS, IN_THIS_PROCESS, each
 
 import seqcore as sq
+from seqcore._maps.job import REPORT
 
 pytestmark = pytest.mark.thread_unsafe
 CHUNKSIZES = pytest.mark.parametrize("chunksize", [None, 1, 7])
@@ -132,6 +134,16 @@ class TestProgress:
         assert len(calls) > 1
         assert calls == sorted(calls)
         assert calls[-1] == 200
+
+    def test_it_is_told_after_each_slow_element(self):
+        calls = []
+
+        def body(element):
+            time.sleep(1.2 * REPORT)
+            return element
+
+        sq.sequence_map(body, numbers(4), max_workers=1, progress=lambda done, total: calls.append(done))
+        assert calls[-3:] == [2, 3, 4]
 
     @pytest.mark.mostly_slow(13)
     @CHUNKSIZES

@@ -179,6 +179,14 @@ class TestRefused:
         assert_holds(result, [np.asarray(-a) for a in seq])
 
 
+@pytest.mark.parametrize("at", [1, 3])
+def test_an_element_that_cannot_be_joined_is_named(at):
+    seq = sq.TensorSequence([np.zeros((k, 2 if k < at else 3)) for k in range(5)])
+    words = rf"element {at} of input 1 has shape \({at}, 3\), but element 0 has \(0, 2\)"
+    with pytest.raises(ValueError, match=words):
+        sq.map_batches(np.add, seq[[0] * 5], seq, batch_size=2)
+
+
 @pytest.mark.parametrize("max_workers", [0, -1, 1.5])
 def test_workers_that_make_no_sense(max_workers):
     with pytest.raises((ValueError, TypeError), match="max_workers"):
