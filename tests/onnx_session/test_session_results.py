@@ -11,6 +11,7 @@ from support.models.sessions import (
     assert_values,
     f32,
     i64,
+    in_steps,
     model,
     session,
 )
@@ -80,6 +81,18 @@ class TestMemory:
             used.run(["a"], {"x": f32(1), "s": (f32(2),), "c": np.array(c)}),
             [[f32(2), f32(1)]],
         )
+
+    @pytest.mark.parametrize("make", [session, lambda text: in_steps(model(text))])
+    def test_one_output_several_times(self, make):
+        feed = {"x": f32(1, 2, 3), "s": [f32(4, 5)], "c": np.array(True)}
+        names = ["a", "y", "a", "y", "a", "y"]
+        found = make(self.TEXT).run(names, feed)
+        expected = [[f32(4, 5), f32(1, 2, 3)], f32(1, 2, 3)] * 3
+        while found:
+            assert_values(found, expected)
+            changed = found.pop()
+            changed[:] = 7 if isinstance(changed, np.ndarray) else []
+            expected.pop()
 
     @pytest.mark.parametrize(
         "text",
