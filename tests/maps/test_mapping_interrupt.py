@@ -129,6 +129,7 @@ class TestCtrlC:
         assert outcome.returncode == 0, outcome.stderr
         return *json.loads(outcome.stdout), outcome.stderr
 
+    @pytest.mark.mostly_at_night(2)
     @pytest.mark.parametrize("way", ["{}", "{'max_workers': 4}", "{'executor': ThreadPoolExecutor(4)}"])
     def test_starts_no_further_element(self, way, tmp_path):
         took, more, stderr = self.press(SLOW_BODY, str(tmp_path / "log"), way, "1")
@@ -137,7 +138,8 @@ class TestCtrlC:
         assert stderr == ""
 
     # For one process, or for its group too, as a terminal sends it.
-    @pytest.mark.parametrize("whom", ["1", "-1"])
+    @pytest.mark.mostly_at_night(2)
+    @pytest.mark.parametrize("whom", ["-1", "1"])
     def test_on_processes(self, tmp_path, whom):
         way = "{'executor': ProcessPoolExecutor(2, spawn)}"
         took, more, stderr = self.press(SLOW_BODY, str(tmp_path / "log"), way, whom)

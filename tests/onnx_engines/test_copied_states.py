@@ -17,7 +17,7 @@ from seqcore.onnx._engines.tiers import Run
 from seqcore.onnx._model.loop_parts import parts_of
 from seqcore.onnx._model.writing import to_message
 
-pytestmark = pytest.mark.mostly_at_night(3)
+pytestmark = pytest.mark.mostly_at_night(5)
 
 # The exported models with such loops, without "class_detections": the evaluator refuses its threshold.
 NAMES = (

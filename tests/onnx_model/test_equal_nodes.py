@@ -104,3 +104,20 @@ def test_two_outputs_of_the_model_stay():
     given = unchecked("g (float[N] x) => (float[N] y, float[N] z) {y = Abs (x) z = Abs (x)}")
     made = to_message(prepare(*without_weights(given, None, None)).model)
     assert ops(made) == ["Abs", "Abs"]
+
+
+def test_strings():
+    given = unchecked(
+        """g (string[N] x) => (bool[N] y, bool[N] z) {
+            k = Constant <value = string {"a"}> ()
+            l = Constant <value = string {"a"}> ()
+            m = Constant <value = string {"b"}> ()
+            a = Equal (x, k) b = Equal (x, l) c = Equal (x, m)
+            y = And (a, b) z = Or (a, c)
+        }""",
+        opset=19,
+    )
+    made = to_message(prepare(*without_weights(given, None, None)).model)
+    assert ops(made) == ["Equal", "Equal", "And", "Or"]
+    found = session(made).run(None, {"x": np.array(["a", "b", "c"], object)})
+    assert [one.tolist() for one in found] == [[True, False, False], [True, True, False]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from seqcore.onnx._model.graph import Graph, Model, Node
+from seqcore.onnx._model.graph import Graph, Model
 from seqcore.onnx._model.record import record_of
 
 
@@ -23,6 +23,18 @@ def drop_equal_nodes(model: Model, small_constant: Callable[[str], np.ndarray | 
         As that of `Prepared`.
     """
     shared: dict[str, str] = {}
+    constants: dict[Any, str] = {}  # by what they hold
+    named: dict[str, str] = {}
+
+    def first_of(name: str) -> str:
+        """Return the first name of a value, which another constant may have too."""
+        if name not in named:
+            value = small_constant(name)
+            if value is None:
+                return name
+            held = value.dtype, value.shape, tuple(value.flat) if value.dtype.hasobject else value.tobytes()
+            named[name] = constants.setdefault(held, name)
+        return named[name]
 
     def visit(graph: Graph, known: dict[Any, str]) -> None:
         new = []
@@ -32,7 +44,8 @@ def drop_equal_nodes(model: Model, small_constant: Callable[[str], np.ndarray | 
                 visit(inner, {} if node.is_op("SequenceMap") else known)  # a map's body is apart
             is_pure = record_of(node).batch_rule and not node.graphs
             if is_pure and len(node.outputs) == 1:
-                key = _computed(node, small_constant)
+                attributes = sorted(one.SerializeToString() for one in node.attribute_messages())
+                key = node.op_type, *map(first_of, node.inputs), *attributes
                 if key not in known:
                     known[key] = node.outputs[0]
                     new.append(key)
@@ -45,13 +58,3 @@ def drop_equal_nodes(model: Model, small_constant: Callable[[str], np.ndarray | 
 
     visit(model.graph, {})
     return bool(shared)
-
-
-def _computed(node: Node, small_constant: Callable[[str], np.ndarray | None]) -> Any:
-    """Return a key that is the same for nodes that compute the same."""
-    values = {name: small_constant(name) for name in node.inputs}
-    inputs = [
-        name if (value := values[name]) is None else (value.dtype, value.shape, value.tobytes())
-        for name in node.inputs
-    ]
-    return node.op_type, *inputs, *sorted(one.SerializeToString() for one in node.attribute_messages())
