@@ -126,3 +126,18 @@ def test_what_onnxruntime_refuses_is_not_written(monkeypatch):
     assert left_in(lower(given)) == []
     refused.clear()
     assert left_in(lower(given, target="openvino")) == []
+
+
+@pytest.mark.may_be_refused
+def test_of_a_tensor_onnxruntime_knows_more_than_of_an_element():
+    """That the shape has two axes: each run fails, and a session on the lowered model can't even be made."""
+    given = model("""g (float[1] x, int64[1, 1] shape) => (float[] y) {
+        zero = Constant <value = int64 {0}> ()
+        s = SequenceConstruct (shape)
+        t = SequenceAt (s, zero)
+        y = Expand (x, t)
+    }""")
+    session(given)
+    made, notes = lower_with_report(given)
+    assert left_in(made) == ["SequenceAt", "SequenceConstruct"]
+    assert "onnxruntime refuses the lowered model: " in str(notes[0])

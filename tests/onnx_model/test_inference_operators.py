@@ -414,6 +414,15 @@ CORNERS = {
         }""",
         {"x": zeros(3, 4), "y": zeros(2, 3)},
     ),
+    "outputs of a Scan along its first axes": (
+        """g (float[3, 4] x) => (float[] y) {
+            o = Constant <value_floats = [0.0, 0.0, 0.0, 0.0]> ()
+            s, y = Scan <num_scan_inputs = 1, body = b (float[4] t, float[4] r) => (float[4] u, float[4] a) {
+                u = Add (t, r) a = Neg (u)
+            }> (o, x)
+        }""",
+        {"x": zeros(3, 4)},
+    ),
     "numbers of two axes": (
         """g (float[A, B] x) => (float[] y) {
             zero = Constant <value_ints = [0]> () back = Constant <value_ints = [-1]> () s = Shape (x)

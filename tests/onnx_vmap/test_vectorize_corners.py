@@ -341,3 +341,11 @@ def test_as_many_iterations_as_another_axis_is_long():
     }"""
     for one in (text, text.replace("(x, axes)", "(x, first)")):
         check(one, [{"x": rows(5), "axes": [axis]} for axis in (0, 1)])
+
+
+def test_rows_of_a_length_that_only_a_run_tells_are_not_flattened():
+    text = loop(
+        "r = Gather(x, i) f = Flatten<axis = 0>(r) e = ReduceSum<keepdims = 0>(f)", "float e", out="float[A] y"
+    )
+    feeds = [{"x": np.arange(2.0 * k, dtype=np.float32).reshape(2, k), "n": 2} for k in (1, 3, 0)]
+    check(text, feeds, gone=False)
