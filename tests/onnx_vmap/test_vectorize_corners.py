@@ -345,7 +345,9 @@ def test_as_many_iterations_as_another_axis_is_long():
 
 def test_rows_of_a_length_that_only_a_run_tells_are_not_flattened():
     text = loop(
-        "r = Gather(x, i) f = Flatten<axis = 0>(r) e = ReduceSum<keepdims = 0>(f)", "float e", out="float[A] y"
+        "r = Gather(x, i) f = Flatten<axis = 0>(r) e = ReduceSum<keepdims = 0>(f)",
+        "float e",
+        out="float[A] y",
     )
     feeds = [{"x": np.arange(2.0 * k, dtype=np.float32).reshape(2, k), "n": 2} for k in (1, 3, 0)]
     check(text, feeds, gone=False)

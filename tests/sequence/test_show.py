@@ -58,6 +58,7 @@ def shown(seq):
     """The page, of which some things always hold."""
     html = seq._repr_html_()
     assert len(html) < 200_000
+    assert "None" not in html
     page = Page(html)
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "style", "link"})
     assert not any(

@@ -112,6 +112,7 @@ def test_equality():
         assert columns != Columns({"a": other})
     assert columns != Columns({"b": rows})
     assert columns != {"a": rows}
+    assert (columns == {"a": rows}) is False
 
 
 def test_numbers_of_several_types_are_one_array():
