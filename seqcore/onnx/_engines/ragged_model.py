@@ -56,7 +56,7 @@ class RaggedModel:
     may_be_long : bool
         True if a run may fail because a list in a loop gets long.
     prepared : Prepared
-        What it runs.
+        The model that runs.
     quick_from : int
         With more elements or iterations it takes no longer than the given model.
 
