@@ -41,7 +41,7 @@ AS_LARGE = 1.1
 AS_SMALL, TRIPS = 1.1, 2
 # A model with tensors in place of lists took 0.1 to 1.05 of the given one's time at 16 elements, and 0.1 to
 # 1.0 at 50, where, by many iterations, it has at most so many times its nodes; with 1.2 times 1.2.
-MANY_TRIPS, MOST_LARGER = 128, 1.19
+MANY_TRIPS, MOST_LARGER = 128, 1.18
 # With up to so many times the nodes it takes 0.3 to 0.6 of the given one's time at 128 to 512 elements (two
 # models), with more 0.3 to 1.4.
 LITTLE_LARGER = 1.25
@@ -99,7 +99,7 @@ LONGEST_BRANCHES = 24
 
 # So many iterations at most go one by one where that takes fewer nodes: 0.5 to 0.8 of the time at 1 or 2. A
 # loop takes as long as so many nodes, …
-MOST_ONE_BY_ONE, LOOP_TAKES = 4, 4
+MOST_ONE_BY_ONE, LOOP_TAKES = 4, 3
 # … and there have to be so many before the choice of all at once, or it is quick. Where more than so many are
 # around the loop, which pack lists, nothing is gained.
 LEAST_PREPARED, MOST_AROUND = 8, 8

@@ -23,6 +23,7 @@ from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
 from seqcore.onnx._rewrite.prune import prune
+from seqcore.onnx.lowering import lower_with_report
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-10, "float16": 2e-2}
 PORTABLE = {"ragged_io": True, "target": "portable", "unroll": 8}
@@ -189,7 +190,7 @@ class Judge:
         self.given = made(lambda: session(model))
         self.stepwise = made(lambda: steps_of(model))
         self.session = InferenceSession(model)
-        self.lowered = lower(model)
+        self.lowered, self.notes = lower_with_report(model)
         assert faces(self.lowered) == faces(model)
         assert is_valid(self.lowered) or not is_valid(model), "the lowered model is not valid"
         self.ways = {"session": self.session}
@@ -239,10 +240,11 @@ class Judge:
         return found
 
     def refusals(self):
-        """What onnxruntime refuses of the session's models, though it takes the given one."""
+        """What onnxruntime, or onnx, refuses of lowered models, though it takes the given one."""
+        notes = [str(one) for one in self.notes if "refuses" in str(one) or "not be valid" in str(one)]
         engines = None if isinstance(self.given, str) else self.session._engines
         tiers = [] if engines is None else engines.compiled.tiers
-        return [tier.declined for tier in tiers if "onnxruntime refuses" in tier.declined]
+        return notes + [tier.declined for tier in tiers if "onnxruntime refuses" in tier.declined]
 
     def packed_findings(self, name, changed, running, feed, expected, may_fail, n):
         """The same of a model whose sequences go in and out as tensors; only "ragged_io" has checks."""
