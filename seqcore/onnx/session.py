@@ -332,8 +332,7 @@ class InferenceSession:
 
     def _set_fallback(self, is_enabled: bool) -> None:
         self._options["enable_fallback"] = int(is_enabled)
-        if self._engines is not None:
-            self._sessions.also_take(self._options)
+        self._sessions.also_take(self._options)
         for one in self._made_sessions():
             if is_enabled:
                 one.enable_fallback()

@@ -146,9 +146,11 @@ def _times(name: str, prepared: Prepared) -> tuple[float, str]:
         if inner.is_op("Shape") and not inner.attribute_names():
             return _times(inner.inputs[0], prepared)
     elif node.is_op("Expand") and _size_of(prepared.shape(node.inputs[0])) == 1:
-        tensor = _counted_rows(node.inputs[1], prepared)
-        if (shape := prepared.shape(tensor)) and (row := _size_of(shape[1:])):
-            factor, counted = _times(tensor, prepared)
+        vector = prepared.producer(node.inputs[1])
+        read = prepared.length_read(vector.inputs[0]) if vector and vector.is_op("Unsqueeze") else None
+        shape = prepared.shape(read[0]) if read and read[1] == 0 else None
+        if read and shape and (row := _size_of(shape[1:])):
+            factor, counted = _times(read[0], prepared)
             return factor / row, counted
     elif node.is_op("Squeeze", "Unsqueeze", "Identity") or record_of(node).elementwise:
         return _times(node.inputs[0], prepared)
@@ -157,16 +159,6 @@ def _times(name: str, prepared: Prepared) -> tuple[float, str]:
         if len(several) == 1:
             return _times(several[0], prepared)
     return 1, name
-
-
-def _counted_rows(vector: str, prepared: Prepared) -> str:
-    """Return the tensor whose number of rows is all that is in a vector, "" if there is none."""
-    made = prepared.producer(vector)
-    gather = prepared.producer(made.inputs[0]) if made and made.is_op("Unsqueeze") else None
-    shape = prepared.producer(gather.inputs[0]) if gather and gather.is_op("Gather") else None
-    if not gather or not shape or not shape.is_op("Shape") or shape.attribute_names():
-        return ""
-    return shape.inputs[0] if prepared.integer(gather.inputs[1]) == 0 else ""
 
 
 def _is_small(name: str, prepared: Prepared) -> bool:

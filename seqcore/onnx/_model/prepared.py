@@ -127,6 +127,15 @@ class Prepared:
                 return name, shape.index(length)
         return None
 
+    def length_read(self, name: str) -> tuple[str, int] | None:
+        """Return the tensor and the axis whose length a Gather of a Shape reads, None for another value."""
+        gather = self.producer(name)
+        shape = self.producer(gather.inputs[0]) if gather and gather.is_op("Gather") else None
+        if not gather or not shape or not shape.is_op("Shape") or shape.attribute_names():
+            return None
+        axis = self.integer(gather.inputs[1])
+        return None if axis is None else (shape.inputs[0], axis)
+
     def ancestors(self, name: str) -> dict[str, None]:
         """Return a value, its origins, theirs and so on."""
         found, todo = {name: None}, [name]

@@ -311,11 +311,7 @@ class Tracer:
 
     def _has_row_for_each(self, tensor: str, axis: int) -> bool:
         """Return whether there are as many iterations as an axis of a tensor is long."""
-        gather = self.prepared.producer(self._unchecked(self.trips)[0])
-        shape = gather and gather.is_op("Gather") and self.prepared.producer(gather.inputs[0])
-        if not gather or not shape or not shape.is_op("Shape") or shape.attribute("start", 0):
-            return False
-        return shape.inputs[0] == tensor and self.prepared.integer(gather.inputs[1]) == axis
+        return self.prepared.length_read(self._unchecked(self.trips)[0]) == (tensor, axis)
 
     def in_order(self, data: str, indices: str) -> str:
         """Return a tensor whose rows are those at the numbers of all iterations, "" where that isn't sure.
