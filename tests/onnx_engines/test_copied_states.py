@@ -66,6 +66,28 @@ BODIES = {
         "h = Shape <start = 0, end = 1> (rows) a = ConstantOfShape (h) b = Identity (rows)",
         *(NUMBERS, ROWS),
     ),
+    "rows, then one for each": (
+        """a = Identity (rows)
+        wide = Transpose (rows)
+        lengths = Shape (wide)
+        last = Constant <value = int64 {-1}> ()
+        nrows = Gather (lengths, last)
+        vector = Unsqueeze (nrows, first)
+        b = Expand (zero, vector)""",
+        *(ROWS, NUMBERS),
+    ),
+    "a sum of rows, then one for each": (
+        """wide = Transpose (rows)
+        lengths = Shape (wide)
+        one = Constant <value = int64 {1}> ()
+        nrows = Gather (lengths, one)
+        vector = Unsqueeze (nrows, first)
+        joined = Concat <axis = 0> (vector)
+        ones = ConstantOfShape (joined)
+        b = Add (ones, zero)
+        a = Add (rows, zero)""",
+        *(ROWS, NUMBERS),
+    ),
     "rows, then six times as many": (
         "a = Identity (rows) b = Concat <axis = 0> (f, f, f, f, f, f)",
         ROWS,

@@ -142,16 +142,10 @@ def _times(name: str, prepared: Prepared) -> tuple[float, str]:
         if rest := _size_of(shape[:axis] + shape[axis:][1:]):
             factor, counted = _times(node.inputs[1], prepared)
             return rest * factor, counted
-    elif node.is_op("ConstantOfShape") and (inner := prepared.producer(node.inputs[0])):
-        if inner.is_op("Shape") and not inner.attribute_names():
-            return _times(inner.inputs[0], prepared)
-    elif node.is_op("Expand") and _size_of(prepared.shape(node.inputs[0])) == 1:
-        vector = prepared.producer(node.inputs[1])
-        read = prepared.length_read(vector.inputs[0]) if vector and vector.is_op("Unsqueeze") else None
-        shape = prepared.shape(read[0]) if read and read[1] == 0 else None
-        if read and shape and (row := _size_of(shape[1:])):
-            factor, counted = _times(read[0], prepared)
-            return factor / row, counted
+    elif node.is_op("ConstantOfShape") or (
+        node.is_op("Expand") and _size_of(prepared.shape(node.inputs[0])) == 1
+    ):
+        return _times_of_shape(node.inputs[-1], prepared) or (1, name)
     elif node.is_op("Squeeze", "Unsqueeze", "Identity") or record_of(node).elementwise:
         return _times(node.inputs[0], prepared)
     elif record_of(node).broadcasts:
@@ -159,6 +153,25 @@ def _times(name: str, prepared: Prepared) -> tuple[float, str]:
         if len(several) == 1:
             return _times(several[0], prepared)
     return 1, name
+
+
+def _times_of_shape(vector: str, prepared: Prepared) -> tuple[float, str] | None:
+    """Return the same for a tensor of this shape: that of another tensor, or one of its lengths."""
+    node = prepared.producer(vector)
+    if node is None:
+        return None
+    if node.is_op("Shape") and not node.attribute_names():
+        return _times(node.inputs[0], prepared)
+    if node.is_op("Unsqueeze") or (node.is_op("Concat") and len(node.inputs) == 1):
+        return _times_of_shape(node.inputs[0], prepared)
+    read = prepared.length_read(vector)
+    shape = prepared.shape(read[0]) if read else None
+    if not read or not shape or not -len(shape) <= read[1] < len(shape):
+        return None
+    axis = read[1] % len(shape)
+    row = _size_of(shape[:axis] + shape[axis + 1 :])
+    factor, counted = _times(read[0], prepared)
+    return (factor / row, counted) if row else None
 
 
 def _is_small(name: str, prepared: Prepared) -> bool:

@@ -77,6 +77,7 @@ class WholeModel(Executable):
             raise Declined(why)
         self.prepared, self._has_long_loops = prepared, bool(most_elements)
         self.limit = min(longest, limit_of(prepared))
+        self._longest_fed = max(self.limit, most_elements)
         model = prepared.model.copy()
         declare_types(model, prepared)
         for name in (*graph.inputs, *graph.outputs):
@@ -105,7 +106,7 @@ class WholeModel(Executable):
         feed = checked
         for name, one in self._sequences:
             if (value := checked.get(name)) is not None:
-                if len(value) > self.limit or (made := one.as_list(value)) is None:
+                if len(value) > self._longest_fed or (made := one.as_list(value)) is None:
                     return None
                 if made is not value:
                     feed = {**feed, name: made}
