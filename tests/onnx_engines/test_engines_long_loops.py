@@ -5,7 +5,8 @@ import pytest
 from support.models.engines import INSERT_ROWS, Used, ran
 from support.models.sessions import assert_values, f32, floats, i64
 
-from seqcore.onnx._thresholds import MOST_EDITED
+from seqcore.onnx._engines import checked_model
+from seqcore.onnx._thresholds import LONG, LONG_WHILE, MOST_EDITED
 
 pytestmark = pytest.mark.mostly_slow(5)
 
@@ -62,3 +63,68 @@ class TestLongSequences:
         used = Used(text)
         assert_values(used.run(s=floats(1), n=i64(1000)), [floats(1)])
         assert "long" not in ran(used.engines)
+
+    @pytest.mark.parametrize("n", [LONG + 1, MOST_EDITED // 2])
+    def test_a_fed_list_may_be_as_long_as_those_that_are_made(self, n):
+        """The first length of its elements may differ, and the others: so it is no tensor, nor two."""
+        used = Used("""g (seq(float[]) s) => (seq(float[]) t) {
+            none = SequenceEmpty ()
+            n = SequenceLength (s)
+            t = Loop (n, "", none) <body = b (int64 i, bool go, seq(float[]) p)
+                                          => (bool go, seq(float[]) r) {
+                x = SequenceAt (s, i)
+                y = Neg (x)
+                r = SequenceInsert (p, y)
+            }>
+        }""")
+        s = [np.full((k % 3, k % 2), k, np.float32) for k in range(n)]
+        for _ in range(3):
+            assert_values(used.run(s=s), [[-x for x in s]])
+        assert ran(used.engines) == {"long": (3, 0)}
+
+
+class TestWhile:
+    """An iteration too many is found when the loop has ended, wherever that is."""
+
+    # Takes elements from a list while there are more than `left`, and puts them at another's end.
+    LOOP = """zero = Constant <value = int64 {0}> ()
+        none = SequenceEmpty ()
+        k = SequenceLength (s)
+        begins = Greater (k, left)
+        IN, OUT = Loop ("", begins, s, none) <body = b (int64 i, bool go, seq(float[]) p, seq(float[]) q)
+                                                     => (bool on, seq(float[]) e, seq(float[]) r) {
+            x = SequenceAt (p, zero)
+            e = SequenceErase (p, zero)
+            y = Neg (x)
+            r = SequenceInsert (q, y)
+            length = SequenceLength (e)
+            on = Greater (length, left)
+        }>"""
+    AROUND = {
+        "at the top": LOOP.replace("IN", "u").replace("OUT", "t"),
+        "in a branch": """yes = Equal (left, left)
+            t = If (yes) <then_branch = a () => (seq(float[]) OUT) { LOOP },
+                          else_branch = c () => (seq(float[]) other) { other = Identity (s) }>""",
+        "in a loop": """two = Constant <value = int64 {2}> ()
+            empty = SequenceEmpty ()
+            t = Loop (two, "", empty) <body = a (int64 j, bool more, seq(float[]) former)
+                                              => (bool more, seq(float[]) OUT) { LOOP }>""",
+    }
+
+    @pytest.mark.parametrize("around", AROUND)
+    def test_iterations(self, around, monkeypatch):
+        monkeypatch.setattr(checked_model, "LONG_WHILE", 9)
+        body = self.AROUND[around].replace("LOOP", self.LOOP).replace("IN", "u").replace("OUT", "last")
+        used = Used(f"g (seq(float[]) s, int64 left) => (seq(float[]) t) {{ {body} }}")
+        s = floats(*range(20))
+        for left, outcome in [(20, True), (19, True), (11, True), (10, False), (0, None)]:
+            assert_values(used.run(s=s, left=i64(left)), [[-x for x in s[: 20 - left]]])
+            assert used.outcomes[-1] is outcome, left
+
+    @pytest.mark.slow
+    def test_the_limit(self):
+        used = Used(f"g (seq(float[]) s, int64 left) => (seq(float[]) t) {{ {self.AROUND['at the top']} }}")
+        s = floats(*range(LONG))
+        assert_values(used.run(s=s, left=i64(0)), [[-x for x in s]])
+        assert used.outcomes == [True]
+        assert LONG < LONG_WHILE

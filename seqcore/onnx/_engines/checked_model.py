@@ -14,17 +14,18 @@ from functools import reduce
 
 import numpy as np
 from onnx import TensorProto
+from onnx.helper import make_tensor_type_proto
 
 from seqcore.onnx._engines.bounds import Bounds, FedLimit
 from seqcore.onnx._engines.filled_elements import FilledElements, keep_checks
 from seqcore.onnx._model.graph import Graph, Model, Node
-from seqcore.onnx._model.loop_parts import parts_of
+from seqcore.onnx._model.loop_parts import add_state, parts_of
 from seqcore.onnx._model.positions import is_never_negative
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined, record_of
 from seqcore.onnx._model.types import Shape
 from seqcore.onnx._rewrite.emit import Builder, Nodes
-from seqcore.onnx._thresholds import LONG_TO_COPY
+from seqcore.onnx._thresholds import LONG, LONG_TO_COPY, LONG_WHILE
 
 
 def add_checks(model: Model, prepared: Prepared, limit: int, most_elements: int = 0) -> list[FedLimit]:
@@ -93,6 +94,8 @@ class Checks:
             self._most_elements = min(self._most_elements, LONG_TO_COPY)
         self._builder = Builder(model, "check")
         self._nodes = self._fresh_nodes()  # before the node at hand
+        self._graph = model.graph  # of the node at hand
+        self._last_iterations: list[tuple[Graph, str, int]] = []
         self._filled: FilledElements | None = None
 
     def _fresh_nodes(self) -> Nodes:
@@ -109,7 +112,7 @@ class Checks:
             for inner in node.graphs.values():
                 self.guard(inner, prepared)
             self._depth -= 1
-            self._nodes = self._fresh_nodes()
+            self._nodes, self._graph = self._fresh_nodes(), graph
             record_of(node).guard(node, prepared, self)
             nodes += [*self._nodes.nodes, node]
         graph.nodes = nodes
@@ -123,8 +126,11 @@ class Checks:
 
     def finish(self) -> None:
         """Add the checks that depend on all nodes."""
-        if self._filled is not None:
-            keep_checks(self._model, self._filled.checks(), self._builder, self._at_the_end_of)
+        checks = [] if self._filled is None else [*self._filled.checks()]
+        for graph, last, most in self._last_iterations:
+            nodes = self._at_the_end_of(graph)
+            checks.append((graph, nodes.op("Gather", nodes.constant([0] * (most + 1)), last, axis=0)))
+        keep_checks(self._model, checks, self._builder, self._at_the_end_of)
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
         """Let a node fail whose input k has another number of items than one."""
@@ -155,7 +161,7 @@ class Checks:
         if self._counts_elements or is_nested:
             self._limit_elements(node, prepared, self._most_elements)
         elif not has_limit:
-            self._limit_elements(node, prepared, self._limit)
+            self._limit_iterations(node)
 
     def _limit_elements(self, node: Node, prepared: Prepared, most: int) -> None:
         """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
@@ -167,6 +173,19 @@ class Checks:
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
         going = nodes.op("Gather", nodes.constant([True] * (most + 1), bool), count, axis=0)
         go_on_with(node, going, nodes, prepared)
+
+    def _limit_iterations(self, node: Node) -> None:
+        """Let a `while` stop after some iterations too many, and the model fail then.
+
+        The number of the last iteration is a state: that takes no node in an iteration. In onnxruntime it is
+        the counter itself, which is one larger when the loop has ended.
+        """
+        fresh, type_ = self._builder.fresh, make_tensor_type_proto(TensorProto.INT64, ())
+        before, last = fresh(f"{node.label()}/before"), fresh(f"{node.label()}/last")
+        most = self._limit if self._limit < LONG else LONG_WHILE
+        node.inputs[0] = self._builder.constant(most + 2)
+        add_state(node, self._builder.constant(0), before, parts_of(node).iteration, last, type_)
+        self._last_iterations.append((self._graph, last, most))
 
     def _limit_trips(self, node: Node, prepared: Prepared) -> bool:
         """Let a loop fail that has too many iterations; return False for a `while`."""
