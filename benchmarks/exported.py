@@ -1,7 +1,7 @@
 """The rows about exported models (tests/models/exported): how many run as fast as in onnxruntime's session.
 
 `python -m benchmarks.exported [PATTERN]` prints a line for each model and size, the slowest of ours last.
-With `--sizes 0,1,3,16,50,512`, every model runs at these numbers of elements, up to twice the largest of its own.
+With `--sizes 0,1,3,16,50,512`, every model runs at these numbers of elements, up to twice its own largest.
 """
 
 import argparse

@@ -10,8 +10,8 @@ speed of a model and its memory, never its results.
 # Up to here an edit costs no more than the steps of an iteration. An Identity in a loop copies the elements
 # too: 22 µs an iteration at 512 small ones, beside 47 in steps.
 LONG = 512
-# A `while` may have more iterations, since not each makes a list longer: 1,000 that copy take 17 ms, beside 28
-# in steps.
+# A `while` may have more iterations, since not each makes a list longer: 1,000 that copy take 17 ms, beside
+# 28 in steps.
 LONG_WHILE = 1024
 # Elements that nested loops, or many iterations, may copy so.
 LONG_TO_COPY = 128

@@ -23,6 +23,31 @@ QUEUE = """g (seq(float[]) s, int64 n, float[] x, int64 room) => (seq(float[]) t
     }>
 }"""
 
+# Takes elements from a list while there are more than `left`, and puts them at another's end.
+LOOP = """zero = Constant <value = int64 {0}> ()
+    none = SequenceEmpty ()
+    k = SequenceLength (s)
+    begins = Greater (k, left)
+    IN, OUT = Loop ("", begins, s, none) <body = b (int64 i, bool go, seq(float[]) p, seq(float[]) q)
+                                                 => (bool on, seq(float[]) e, seq(float[]) r) {
+        x = SequenceAt (p, zero)
+        e = SequenceErase (p, zero)
+        y = Neg (x)
+        r = SequenceInsert (q, y)
+        length = SequenceLength (e)
+        on = Greater (length, left)
+    }>"""
+AROUND = {
+    "at the top": LOOP.replace("IN", "u").replace("OUT", "t"),
+    "in a branch": """yes = Equal (left, left)
+        t = If (yes) <then_branch = a () => (seq(float[]) OUT) { LOOP },
+                      else_branch = c () => (seq(float[]) other) { other = Identity (s) }>""",
+    "in a loop": """two = Constant <value = int64 {2}> ()
+        empty = SequenceEmpty ()
+        t = Loop (two, "", empty) <body = a (int64 j, bool more, seq(float[]) former)
+                                          => (bool more, seq(float[]) OUT) { LOOP }>""",
+}
+
 
 class TestLongLoops:
     @pytest.mark.slow
@@ -86,35 +111,10 @@ class TestLongSequences:
 class TestWhile:
     """An iteration too many is found when the loop has ended, wherever that is."""
 
-    # Takes elements from a list while there are more than `left`, and puts them at another's end.
-    LOOP = """zero = Constant <value = int64 {0}> ()
-        none = SequenceEmpty ()
-        k = SequenceLength (s)
-        begins = Greater (k, left)
-        IN, OUT = Loop ("", begins, s, none) <body = b (int64 i, bool go, seq(float[]) p, seq(float[]) q)
-                                                     => (bool on, seq(float[]) e, seq(float[]) r) {
-            x = SequenceAt (p, zero)
-            e = SequenceErase (p, zero)
-            y = Neg (x)
-            r = SequenceInsert (q, y)
-            length = SequenceLength (e)
-            on = Greater (length, left)
-        }>"""
-    AROUND = {
-        "at the top": LOOP.replace("IN", "u").replace("OUT", "t"),
-        "in a branch": """yes = Equal (left, left)
-            t = If (yes) <then_branch = a () => (seq(float[]) OUT) { LOOP },
-                          else_branch = c () => (seq(float[]) other) { other = Identity (s) }>""",
-        "in a loop": """two = Constant <value = int64 {2}> ()
-            empty = SequenceEmpty ()
-            t = Loop (two, "", empty) <body = a (int64 j, bool more, seq(float[]) former)
-                                              => (bool more, seq(float[]) OUT) { LOOP }>""",
-    }
-
     @pytest.mark.parametrize("around", AROUND)
     def test_iterations(self, around, monkeypatch):
         monkeypatch.setattr(checked_model, "LONG_WHILE", 9)
-        body = self.AROUND[around].replace("LOOP", self.LOOP).replace("IN", "u").replace("OUT", "last")
+        body = AROUND[around].replace("LOOP", LOOP).replace("IN", "u").replace("OUT", "last")
         used = Used(f"g (seq(float[]) s, int64 left) => (seq(float[]) t) {{ {body} }}")
         s = floats(*range(20))
         for left, outcome in [(20, True), (19, True), (11, True), (10, False), (0, None)]:
@@ -123,7 +123,7 @@ class TestWhile:
 
     @pytest.mark.slow
     def test_the_limit(self):
-        used = Used(f"g (seq(float[]) s, int64 left) => (seq(float[]) t) {{ {self.AROUND['at the top']} }}")
+        used = Used(f"g (seq(float[]) s, int64 left) => (seq(float[]) t) {{ {AROUND['at the top']} }}")
         s = floats(*range(LONG))
         assert_values(used.run(s=s, left=i64(0)), [[-x for x in s]])
         assert used.outcomes == [True]
