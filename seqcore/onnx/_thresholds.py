@@ -53,6 +53,8 @@ LITTLE_LARGER = 1.25
 MOST_LARGER_THAN_STEPS = 2.5
 # So many runs take less than compiling a model does, 5 to 40 ms.
 RUNS_AS_GIVEN = 2
+# For so many combinations of ranks a model is compiled that doesn't declare them.
+MOST_RANKS = 8
 # After the k-th failure in a row 2ᵏ chances go by, with k up to this: at most one run in 256 is in vain.
 MOST_DOUBLINGS = 8
 # Loops that copy lists of more numbers at each edit, 256 KB in 20 µs, are slower than steps.

@@ -41,13 +41,16 @@ def explain(
     if not message_has_lists(message):
         return [*whole, *after]
     sources = _sources_of(message)
-    compiled = engines_of(*without_weights(message, place_of(given), data), Sessions(), 1).compiled
+    engines = engines_of(*without_weights(message, place_of(given), data), Sessions(), 1)
+    compiled = engines.compiled
     prepared = prepare(*without_weights(message, place_of(given), data))
     notes = _counted(_agreeing(compiled.notes, lowered), sources) or ["none in the end"]
     loops = ["loops", *(f"    {note}" for note in compiled.loops)] if compiled.loops else []
     summary = _summary(prepared, compiled.loops, lowered, _copying_loops(compiled))
     lines = [summary, "sequences", *(f"    {note}" for note in notes)]
-    return [*lines, *loops, *after, "what runs where, the first that can", *compiled.explain()]
+    names = ", ".join(f"'{name}'" for name in engines.unranked)
+    ranks = [f"    compiled anew for each rank of {names}: the model declares none"] if names else []
+    return [*lines, *loops, *after, "what runs where, the first that can", *compiled.explain(), *ranks]
 
 
 def _copying_loops(compiled: Compiled) -> set[str]:

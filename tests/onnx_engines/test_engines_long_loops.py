@@ -11,7 +11,7 @@ from seqcore.onnx._thresholds import LONG, LONG_WHILE, MOST_EDITED
 pytestmark = pytest.mark.mostly_slow(5)
 
 # A list that is inserted into, and loses its first element where it has more than `room`.
-QUEUE = """g (seq(float[]) s, int64 n, float[] x, int64 room) => (seq(float[]) t) {
+QUEUE = """g (seq(float[]) s, int64 n, float[K] x, int64 room) => (seq(float[]) t) {
     zero = Constant <value = int64 {0}> ()
     t = Loop (n, "", s) <body = b (int64 i, bool[] go, seq(float[]) p) => (bool[] on, seq(float[]) r) {
         q = SequenceInsert (p, x)

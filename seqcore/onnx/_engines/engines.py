@@ -36,7 +36,15 @@ from seqcore.onnx._model.types import to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
-from seqcore.onnx._thresholds import AS_SMALL, FEW, HEAVY, LONG_TO_STACK, MOST_EDITED, RUNS_AS_GIVEN
+from seqcore.onnx._thresholds import (
+    AS_SMALL,
+    FEW,
+    HEAVY,
+    LONG_TO_STACK,
+    MOST_EDITED,
+    MOST_RANKS,
+    RUNS_AS_GIVEN,
+)
 
 
 class Engines:
@@ -56,6 +64,8 @@ class Engines:
     ----------
     interface : Interface
     prepared : Prepared
+    unranked : list of str
+        The input tensors whose rank isn't declared: the model is compiled for the ranks that are fed.
     """
 
     def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: Any) -> None:
@@ -63,8 +73,11 @@ class Engines:
         self.prepared, self._others = prepared, (sessions, max_workers)
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
         self._runs = 0
+        drawing = drawing_nodes(prepared)
+        # One engine has to take all runs of a model that draws, as it has the generators.
+        self.unranked = [] if drawing else self.interface.unranked
         first = Tier("short", lambda: made_whole(prepared, self.interface, sessions, max_workers))
-        if drawing := drawing_nodes(prepared):
+        if drawing:
             give_seeds(drawing)
         self._first = None if drawing or first.get() is None else first
         self._compiled = Once(lambda: Compiled(prepared, self.interface, sessions, max_workers, first))
@@ -93,8 +106,8 @@ class Engines:
         ):
             interface.check_names(output_names, feed)
         run = Run(interface, output_names, feed, options)
-        if run.axes:
-            return self._taking(run.axes).run(output_names, feed, options)
+        if axes := run.axes + self._ranks_of(run):
+            return self._taking(axes).run(output_names, feed, options)
         first = self._first  # another thread may compile the model
         if first is not None:
             self._runs += 1
@@ -105,17 +118,28 @@ class Engines:
                 return results
         raise AssertionError("the last tier returns or raises")
 
+    def _ranks_of(self, run: Run) -> tuple[tuple[str, int], ...]:
+        """Return the ranks of fed tensors that the model doesn't declare, none if there were too many."""
+        fed = run.checked
+        if not self.unranked or fed is None:
+            return ()
+        ranks = tuple((name, fed[name].ndim) for name in self.unranked if name in fed)
+        return ranks if ranks in self._with_axes or len(self._with_axes) < MOST_RANKS else ()
+
     def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
-        """Return the engines of the same model, whose scalar inputs of these names have so many axes."""
+        """Return the engines of the same model, whose inputs of these names have so many axes."""
         if axes not in self._with_axes:
             given = self.prepared
             model = given.model.copy()
             for name, rank in axes:
-                type_ = given.type(name)._replace(shape=(1,) * rank)
+                length = None if name in self.unranked else 1
+                type_ = given.type(name)._replace(shape=(length,) * rank)
                 model.graph.declared[name] = to_type_proto(type_, with_shape=True)
             prepared = Prepared(model, given.weights, given.believes_elements)
             declare_types(model, prepared)
-            self._with_axes[axes] = Engines(prepared, *self._others)
+            made = Engines(prepared, *self._others)
+            made.unranked = []
+            self._with_axes[axes] = made
         return self._with_axes[axes]
 
 

@@ -13,7 +13,7 @@ from seqcore.onnx._model.prepare import declared_shape
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto
-from seqcore.onnx._model.types import OPTIONAL, to_type_proto
+from seqcore.onnx._model.types import OPTIONAL, TENSOR, to_type_proto
 
 
 class Interface:
@@ -33,6 +33,8 @@ class Interface:
         True if the model declares element shapes for an input sequence.
     has_sequences : bool
         True if one goes in or out.
+    unranked : list of str
+        The input tensors whose rank isn't known.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -52,6 +54,11 @@ class Interface:
         self.declares_elements = bool(self._sequences)
         outside = (*model.graph.inputs, *model.graph.outputs)
         self.has_sequences = any(prepared.is_sequence(name) for name in outside)
+        self.unranked = [
+            name
+            for name in model.graph.inputs
+            if prepared.type(name).kind == TENSOR and prepared.type(name).rank is None
+        ]
         args = [NodeArg(feed.name, feed.kind) for feed in self.feeds.values()]
         self.inputs = [one for one in args if one.name not in model.defaults]
         self.overridable = [one for one in args if one.name in model.defaults]
