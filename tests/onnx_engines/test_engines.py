@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.models.engines import for_all_ranks
 from support.models.sessions import (
     assert_fails,
     assert_value,
@@ -92,7 +93,7 @@ class TestNames:
             }>
             t = SequenceInsert (u, x)
         }"""
-        used = InferenceSession(model(text))
+        used = for_all_ranks(text)
         for m in (2, 2, 2, 2, LONG + 1, 2, LONG + 1):
             (found,) = used.run(None, {"s": [f32(1)], "x": f32(2), "n": i64(2), "m": i64(m)})
             assert_value(found, [f32(1), *[f32(2)] * (2 * m + 1)])

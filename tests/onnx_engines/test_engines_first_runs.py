@@ -1,9 +1,8 @@
 """The first runs of a session: the given model goes whole, and is compiled when that is worth it."""
 
-from support.models.engines import TURN, turned
-from support.models.sessions import assert_values, floats, i64, in_threads, model
+from support.models.engines import TURN, for_all_ranks, turned
+from support.models.sessions import assert_values, floats, i64, in_threads
 
-from seqcore.onnx import InferenceSession
 from seqcore.onnx._thresholds import LONG
 
 
@@ -18,7 +17,7 @@ def turn(session, n, trips=3):
 
 
 def test_the_third_run_is_of_the_compiled_model():
-    session = InferenceSession(model(TURN))
+    session = for_all_ranks(TURN)
     for _ in range(2):
         turn(session, 4)
         assert not is_compiled(session)
@@ -28,19 +27,19 @@ def test_the_third_run_is_of_the_compiled_model():
 
 
 def test_a_long_run_is_of_the_compiled_model():
-    session = InferenceSession(model(TURN))
+    session = for_all_ranks(TURN)
     turn(session, LONG + 1, LONG + 1)
     assert is_compiled(session)
 
 
 def test_threads_compile_once():
-    session = InferenceSession(model(TURN))
+    session = for_all_ranks(TURN)
     in_threads(4, lambda k: [turn(session, 5) for _ in range(6)])
     assert len(session._engines._compiled._made) == 1
 
 
 def test_another_thread_compiles_during_a_run():
-    session = InferenceSession(model(TURN))
+    session = for_all_ranks(TURN)
     engines = session._engines
 
     class Compiling(int):

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
-from support.models.engines import explained
 from support.models.lowering import session
-from support.models.sessions import assert_values, f32, i64, model
+from support.models.sessions import assert_values, constant, f32, i64, model
 
+from seqcore import TensorSequence
 from seqcore.onnx import InferenceSession
-from seqcore.onnx._thresholds import MOST_RANKS
+from seqcore.onnx._thresholds import HEAVY, MOST_RANKS
+from seqcore.onnx.explaining import explain
 
 # Frames of a signal, as many as there is a number for, one behind the other.
 FRAMES = """frames (float[] x, int64 n) => (float[] y, seq(float[]) frames) {
@@ -49,6 +50,58 @@ def test_onnxruntime_runs_all_for_each_rank(compile):
     assert used._engines.compiled.tier("given steps").taken == 0
 
 
+# What each element has above zero, joined.
+JOINED = """joined (seq(float[]) s) => (float[] y, seq(float[]) t) {
+    t = SequenceMap (s) <body = b (float[] x) => (float[] r) { r = Relu (x) }>
+    y = ConcatFromSequence <axis = 0> (t)
+}"""
+
+
+@pytest.mark.parametrize("make", [list, TensorSequence])
+def test_elements_of_lists_have_a_rank_too(make):
+    used = InferenceSession(model(JOINED))
+    rows, numbers = [f32([-1, 2]), f32([3, 4], [-5, 6])], [f32(-1, 2), f32(3)]
+    for given, joined in 3 * [(rows, f32([0, 2], [3, 4], [0, 6])), (numbers, f32(0, 2, 3))]:
+        assert_values(used.run(None, {"s": make(given)}), [joined, [np.maximum(one, 0) for one in given]])
+    assert set(ways(used)) == {(("s", 1),), (("s", 2),)}
+    assert used._engines.compiled.tier("given steps").taken == 0
+
+
+OTHERS = {
+    "none": [],
+    "a scalar": [f32(1)[0]],
+    "several ranks": [f32(1), f32([2])],
+    "a list of numbers": [f32(1), [2.0]],
+    "only such": [[1.0]],
+    "another dtype": [i64([1])],
+    "a tuple": (f32(1, 2),),
+    "an array": f32(1, 2),
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("given", OTHERS.values(), ids=OTHERS)
+def test_other_lists_run_as_they_do_in_a_model_for_all_ranks(given):
+    used, other = InferenceSession(model(JOINED)), InferenceSession(model(JOINED))
+    other._engines.unranked = []
+    for _ in range(4):
+        assert_same(outcome(used, given), outcome(other, given))
+
+
+def outcome(used, given):
+    try:
+        return used.run(None, {"s": given})
+    except Exception as error:
+        return [type(error), str(error)]
+
+
+def assert_same(found, expected):
+    if isinstance(expected[0], type):
+        assert found == expected
+    else:
+        assert_values(found, [expected[0], list(expected[1])])
+
+
 def test_errors_are_those_of_steps():
     used = InferenceSession(model(FRAMES))
     for _ in range(4):
@@ -83,6 +136,16 @@ def test_a_model_that_draws_stays_one():
     assert not ways(used)
 
 
+def test_large_weights_are_held_once():
+    text = JOINED.replace("r = Relu (x)", "w = Constant <value = float[1] {1}> () r = Mul (x, w)")
+    given = model(text)
+    node = given.graph.node[0].attribute[0].g.node[0]
+    node.attribute[0].t.CopyFrom(constant("", np.ones(HEAVY // 4, np.float32)))
+    used = InferenceSession(given)
+    assert_values(used.run(None, {"s": [f32(2)]})[:1], [np.full(HEAVY // 4, 2, np.float32)])
+    assert not ways(used)
+
+
 def test_explain_says_so():
-    assert explained(FRAMES)[-1] == "compiled anew for each rank of 'x': the model declares none"
-    assert "compiled anew" not in "".join(explained(FRAMES.replace("float[] x", "float[N] x")))
+    assert explain(model(FRAMES))[-1] == "    compiled anew for each rank of 'x': the model declares none"
+    assert "compiled anew" not in "".join(explain(model(FRAMES.replace("float[] x", "float[N] x"))))

@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto
 
+from seqcore.core.sequence import TensorSequence
 from seqcore.onnx._engines.interface import Interface
 from seqcore.onnx._engines.ragged_model import RaggedModel
 from seqcore.onnx._engines.random_numbers import drawing_nodes, give_seeds
@@ -65,7 +67,7 @@ class Engines:
     interface : Interface
     prepared : Prepared
     unranked : list of str
-        The input tensors whose rank isn't declared: the model is compiled for the ranks that are fed.
+        The inputs whose rank isn't declared, or that of their elements: each fed rank has its own engines.
     """
 
     def __init__(self, prepared: Prepared, sessions: Sessions, max_workers: Any) -> None:
@@ -74,8 +76,9 @@ class Engines:
         self._with_axes: dict[tuple[tuple[str, int], ...], Engines] = {}
         self._runs = 0
         drawing = drawing_nodes(prepared)
-        # One engine has to take all runs of a model that draws, as it has the generators.
-        self.unranked = [] if drawing else self.interface.unranked
+        # One engine takes all runs of a model that draws, as it has the generators, and of large weights.
+        is_one = drawing or prepared.weights.nbytes >= HEAVY
+        self.unranked = [] if is_one else self.interface.unranked
         first = Tier("short", lambda: made_whole(prepared, self.interface, sessions, max_workers))
         if drawing:
             give_seeds(drawing)
@@ -100,14 +103,16 @@ class Engines:
 
     def run(self, output_names: Any, feed: Any, options: Any) -> list[Any]:
         """Return the outputs of these names, of all if there are none."""
+        if self.unranked and (ranks := self._ranks_in(feed)):
+            return self._taking(ranks).run(output_names, feed, options)
         interface = self.interface
         if output_names and not (
             type(output_names) is list and all(map(interface.names.__contains__, output_names))
         ):
             interface.check_names(output_names, feed)
         run = Run(interface, output_names, feed, options)
-        if axes := run.axes + self._ranks_of(run):
-            return self._taking(axes).run(output_names, feed, options)
+        if run.axes:
+            return self._taking(run.axes).run(output_names, feed, options)
         first = self._first  # another thread may compile the model
         if first is not None:
             self._runs += 1
@@ -118,13 +123,20 @@ class Engines:
                 return results
         raise AssertionError("the last tier returns or raises")
 
-    def _ranks_of(self, run: Run) -> tuple[tuple[str, int], ...]:
-        """Return the ranks of fed tensors that the model doesn't declare, none if there were too many."""
-        fed = run.checked
-        if not self.unranked or fed is None:
-            return ()
-        ranks = tuple((name, fed[name].ndim) for name in self.unranked if name in fed)
-        return ranks if ranks in self._with_axes or len(self._with_axes) < MOST_RANKS else ()
+    def _ranks_in(self, feed: Any) -> tuple[tuple[str, int], ...]:
+        """Return the ranks of fed tensors that the model doesn't declare, none if there were too many.
+
+        Elements of other ranks than the first one run in steps.
+        """
+        ranks = []
+        for name in self.unranked if type(feed) is dict else ():
+            value = feed.get(name)
+            if type(value) is list or type(value) is TensorSequence:
+                value = next(iter(value), None)
+            if type(value) is np.ndarray:
+                ranks.append((name, value.ndim))
+        axes = tuple(ranks)
+        return axes if axes in self._with_axes or len(self._with_axes) < MOST_RANKS else ()
 
     def _taking(self, axes: tuple[tuple[str, int], ...]) -> Engines:
         """Return the engines of the same model, whose inputs of these names have so many axes."""

@@ -13,7 +13,7 @@ from seqcore.onnx._model.prepare import declared_shape
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import record_of
 from seqcore.onnx._model.tensors import from_tensor_proto
-from seqcore.onnx._model.types import OPTIONAL, TENSOR, to_type_proto
+from seqcore.onnx._model.types import OPTIONAL, SEQUENCE, TENSOR, to_type_proto
 
 
 class Interface:
@@ -34,7 +34,7 @@ class Interface:
     has_sequences : bool
         True if one goes in or out.
     unranked : list of str
-        The input tensors whose rank isn't known.
+        The inputs whose rank isn't known, or that of their elements.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -57,7 +57,7 @@ class Interface:
         self.unranked = [
             name
             for name in model.graph.inputs
-            if prepared.type(name).kind == TENSOR and prepared.type(name).rank is None
+            if prepared.type(name).kind in (TENSOR, SEQUENCE) and prepared.type(name).rank is None
         ]
         args = [NodeArg(feed.name, feed.kind) for feed in self.feeds.values()]
         self.inputs = [one for one in args if one.name not in model.defaults]

@@ -58,11 +58,18 @@ def operators(schedule):
 
 
 def explained(text):
-    """What `explain` says of what runs where, without the operators' indentation."""
-    lines = explain(model(text))
+    """What `explain` says of what runs where, for all ranks, without the operators' indentation."""
+    lines = [line for line in explain(model(text)) if not line.startswith("    compiled anew")]
     return [
         line.removeprefix("    ") for line in lines[lines.index("what runs where, the first that can") + 1 :]
     ]
+
+
+def for_all_ranks(text, **options):
+    """Return a session that doesn't compile its model anew for the ranks that are fed."""
+    session = InferenceSession(model(text), **options)
+    session._engines.unranked = []
+    return session
 
 
 class Used:
@@ -72,7 +79,7 @@ class Used:
     """
 
     def __init__(self, text, **options):
-        self.session = InferenceSession(model(text), **options)
+        self.session = for_all_ranks(text, **options)
         self.engines = self.session._engines.compiled
         self.whole = self.engines.whole
         self.outcomes = []
