@@ -83,6 +83,21 @@ def test_the_ragged_element_is_named(array, at):
         from_arrow(array)
 
 
+HAVE_NULLS = {
+    "two levels": pa.array([[[1, 2], [3, 4]], [[5, None], [6, 7]]]),
+    "three levels": pa.array([[[[1], [2]]], [[[3, 4], [5, None]]]]),
+    "of strings": pa.array([[[["a"], ["b"]]], [[["c", None]]]]),
+}
+
+
+@pytest.mark.parametrize("array", HAVE_NULLS.values(), ids=HAVE_NULLS)
+def test_the_element_with_a_null_is_named_at_any_level(array):
+    with pytest.raises(TypeError, match=r"^element 1 has nulls"):
+        from_arrow(array)
+    with pytest.raises(TypeError, match=r"^element 0 has nulls"):
+        from_arrow(array[1:])
+
+
 def test_no_number_is_rounded_for_a_type_that_is_asked_for():
     seq = TensorSequence([np.array([2**53 + 1])])
     asked = pa.list_(pa.float64()).__arrow_c_schema__()

@@ -76,8 +76,8 @@ def test_offsets_of_a_file(tmp_path, width, given, damaged):
             seq[at:][0]
         with pytest.raises(ValueError, match=rf"element 1, number {at} of the file,"):
             seq[[0, at]][1]
-    columns = sq.Columns({"tokens": seq})
-    assert columns._repr_html_() == f"<p>{html.escape(repr(columns))}</p>"
+    for one in (seq, sq.Columns({"tokens": seq})):
+        assert one._repr_html_() == f"<p>{html.escape(repr(one))}</p>"
     # A pickle by path reads no offset; what it brings back is as damaged.
     for one, wanted in (
         (seq, model),

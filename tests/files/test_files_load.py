@@ -35,6 +35,16 @@ def test_one_column_before_several(tmp_path):
         sq.load([tmp_path / "one.arrow", tmp_path / "two.arrow"])
 
 
+@pytest.mark.parametrize("names", [("a", "c"), ("a",), ("a", "b", "c")])
+def test_files_need_the_same_columns(tmp_path, names):
+    for name, columns in [("first", ("a", "b")), ("second", names)]:
+        sq.Columns({column: [1, 2] for column in columns}).save(tmp_path / f"{name}.arrow")
+    paths = [tmp_path / "first.arrow", tmp_path / "second.arrow"]
+    with pytest.raises(ValueError, match=r"second\.arrow has other columns than .*first\.arrow: all files"):
+        sq.Columns.load(paths)
+    assert sq.load(paths, column="a").tolist() == [1, 2, 1, 2]
+
+
 def test_no_file_at_all():
     for nothing in ([], ()):
         with pytest.raises(ValueError, match=r"no .*(file|path)|empty|at least one"):

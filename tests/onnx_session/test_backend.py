@@ -51,6 +51,10 @@ class TestModels:
 
 
 class TestDevices:
+    def test_the_cpu(self):
+        assert backend.is_compatible(MODEL)
+        assert backend.is_compatible(MODEL, "CPU")
+
     @pytest.mark.parametrize("device", ["CUDA", "CUDA:1", "TPU", "CPU:x", ""])
     def test_there_is_only_the_cpu(self, device):
         assert not backend.supports_device(device)

@@ -75,6 +75,15 @@ def test_selections_are_positions(large, protocol):
     round_trips(large[mask], [large[i] for i in np.flatnonzero(mask)])
 
 
+@pytest.mark.parametrize("step", [1, 2, 7, -1, -2, -7])
+@pytest.mark.parametrize(("first", "last"), [(0, 29), (1, 28), (9, 17)])
+def test_slices_are_runs_in_either_direction(path, first, last, step):
+    elements = [[k] * (k % 4) for k in range(30)]
+    where = slice(first, last, step) if step > 0 else slice(last, first, step)
+    seq = saved(path, TensorSequence(elements, dtype="int64"))
+    round_trips(seq[where] + seq[5:1:-1] + seq[where])
+
+
 def test_an_empty_file(path):
     assert round_trips(saved(path, TensorSequence(dtype="int8"))).dtype == np.int8
 
