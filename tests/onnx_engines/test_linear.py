@@ -66,6 +66,20 @@ def test_lists_that_are_made_in_linear_time(name, work):
     assert more_copies <= copies + 4  # each is of a whole list
 
 
+SUMMARIES = {
+    "replay_memory": "a session makes 2 lists in linear time (quadratic in onnxruntime); "
+    "lower leaves 3 sequences",
+    "merge_sorted": "a session runs all iterations of 2 loops at once and makes 5 lists in linear time "
+    "(quadratic in onnxruntime); lower leaves no sequence",
+    "sorted_by_length": "a session runs all iterations of 2 loops at once; lower leaves no sequence",
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_lists_are_called_linear(name):
+    assert explain(MODELS[name].path)[0] == SUMMARIES[name]
+
+
 APPENDS = """g (float[N, 4] x, int64 n) => (seq(float[4]) l, float[M, 4] firsts)
     <bool yes = {1}, int64 zero = {0}> {
     none = SequenceEmpty ()

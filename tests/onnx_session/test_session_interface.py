@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
@@ -257,6 +258,15 @@ class TestErrors:
                 plain().run(None, {"x": "text"})
 
 
+@pytest.mark.parametrize("make", [str, Path.read_bytes, lambda path: memoryview(path.read_bytes())])
+def test_onnxruntimes_own_format(make, tmp_path):
+    path, options = tmp_path / "model.ort", ort.SessionOptions()
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    ort.InferenceSession(model(PLAIN).SerializeToString(), options)
+    assert_values(InferenceSession(make(path)).run(["y"], {"x": X}), [-X])
+
+
 def test_pickles_say_what_to_pickle():
     for used in (plain(), picks()):
         for call in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -271,6 +281,12 @@ class TestProviders:
                 assert_values(used.run(["y"], feed), [expected])
                 used.set_providers(["CPUExecutionProvider"])
             assert used.get_providers() == ["CPUExecutionProvider"]
+
+    def test_a_model_that_was_compiled_when_loaded_is_so_again(self):
+        for compile in ("load", "lazy"):
+            used = picks(compile=compile)
+            used.set_providers(["CPUExecutionProvider"])
+            assert (used._engines._first is None) == (compile == "load")
 
     def test_that_do_not_fit(self):
         used = picks(enable_fallback=0)
