@@ -47,6 +47,9 @@ ONE_INPUT = {
     "constant": "g (float x) => (float y) { two = Constant<value = float {2.0}>() y = Mul(x, two) }",
     "constant of one": "g (float x) => (float y) { c = Constant<value = float[1] {2.0}>() y = Mul(x, c) }",
     "rank 1": "g (float x) => (float y) { c = Constant<value = float[2] {2.0, 3.0}>() y = Mul(x, c) }",
+    "number": "g (float x) => (float y) { two = Constant<value_float = 2.0>() y = Mul(x, two) }",
+    "list of one": "g (float x) => (float y) { c = Constant<value_floats = [2.0]>() y = Mul(x, c) }",
+    "list": "g (float x) => (float y) { c = Constant<value_floats = [2.0, 3.0]>() y = Mul(x, c) }",
     "clip": "g (float x) => (float y) { a = Constant<value = float {-2.0}>() "
     "b = Constant<value = float {2.0}>() y = Clip(x, a, b) }",
     "leaky": "g (float x) => (float y) { y = LeakyRelu<alpha = 0.5>(x) }",
@@ -71,6 +74,7 @@ def test_one_input(name):
     assert_maps(text, sq.split_to_sequence(table, [3, 0, 1, 4])[::-1])
     assert_maps(text, sq.split_to_sequence(table, keepdims=0), max_workers=2)
     assert_maps(text, sq.split_to_sequence(table[:, 0], 3))
+    assert_maps(text, sq.split_to_sequence(table[:, 0], keepdims=0))
 
 
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "int64"])

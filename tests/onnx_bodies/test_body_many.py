@@ -120,17 +120,6 @@ class TestManyElements:
             rows = [(x[: 1 + i // 50 % 8], y[: 1 + i // 50 % 8]) for i, (x, y) in enumerate(cases[0])]
             assert_same(body.run_many(rows), singly(other, rows))
 
-    @pytest.mark.parametrize(
-        "constant", ["value_floats = [2.0]", "value = float[1] {2}", "value_float = 2.0"]
-    )
-    def test_a_constant_may_have_more_axes_than_the_elements(self, constant):
-        text = f"g (float[...] x) => (float[...] z) {{ k = Constant <{constant}> () z = Mul (x, k) }}"
-        text = text.replace("[...]", "[]")
-        body, rows = GraphBody(parsed(text)), [(x,) for x in floats(ENOUGH, ())]
-        expected = singly(GraphBody(parsed(text)), rows)
-        assert_same(body.run_many(rows), expected)
-        assert_same(body.run_many(rows), expected)
-
     def test_casts_and_signed_zeros_and_nans(self):
         text = """g (float16[N] x) => (float[N] a, double[N] b) {
             a = Cast <to = 1> (x)
