@@ -272,3 +272,26 @@ def test_a_loop_over_a_few_pieces_is_written_out(n, dtype):
     left = ["ConcatFromSequence", "SequenceAt", "SequenceEmpty", "SequenceInsert"]
     check(model, feeds, gone=True if n <= MOST_WRITTEN_OUT else left)
     assert ops(lowered(model)).count("Loop") == (n > MOST_WRITTEN_OUT)
+
+
+@pytest.mark.parametrize("joined", [0, 1, 2])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("lengths", ["", "int64 k = {2}", "int64[2] k = {3, 1}"])
+def test_a_loop_begins_with_pieces_along_any_axis(lengths, axis, joined):
+    """There are lengths before the axis, behind it or both."""
+    text = f"""g (float[A, B, C] x, int64 n) => (float[P, Q, R] z)
+        <bool yes = {{1}}, int64 zero = {{0}}, float half = {{0.5}}{lengths and ", " + lengths}> {{
+            s = SplitToSequence <axis = {axis}> (x{lengths and ", k"})
+            l = Loop (n, yes, s) <body = b (int64 i, bool c, seq(float[D, E, F]) u)
+                                         => (bool d, seq(float[G, H, I]) v) {{
+                d = Identity (c) e = SequenceAt (u, i) f = Mul (e, half) v = SequenceInsert (u, f)
+            }}>
+            z = ConcatFromSequence <axis = {joined}> (l)
+        }}"""
+    shape = [2, 3, 5]
+    shape[axis] = 4
+    x = rows(np.prod(shape), 1).reshape(shape)
+    before, after = session(parse(text)), session(lowered(parse(text)))
+    for n in range(4):
+        feed = {"x": x, "n": np.array(n)}
+        assert_same(outcome(before, feed), outcome(after, feed))
