@@ -10,7 +10,7 @@ from support.models.programs import Program
 
 # Not "names_emptied": onnxruntime (1.32) ends the process in a Split whose outputs have no names.
 WRITTEN = ["nodes_shuffled", "with_initializers", "with_constants", "functions_outlined", "types_forgotten"]
-WRITTEN += ["nodes_repeated"]
+WRITTEN += ["nodes_repeated", "ranks_forgotten"]
 
 
 KINDS = ["loops", "tidy", "wild"]

@@ -200,6 +200,18 @@ def types_forgotten(message):
 
 
 @variant
+def ranks_forgotten(message):
+    """Of inputs, and of the elements of those that are lists."""
+    made = copied(message)
+    for one in made.graph.input:
+        kind = one.type
+        if kind.HasField("sequence_type"):
+            kind = kind.sequence_type.elem_type
+        kind.tensor_type.ClearField("shape")
+    return made
+
+
+@variant
 def imports_missing(message):
     """An operator of onnxruntime's own, which nothing imports."""
     made = copied(message)
