@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.models.lowering import assert_same, parse
+from support.models.lowering import assert_same, outcome, parse, session
 from support.models.vectorizing import (
     BOUNDS,
     ENDS,
@@ -18,6 +18,9 @@ from support.models.vectorizing import (
     takes_first,
     vectorized,
 )
+
+from seqcore.onnx import InferenceSession, lower
+from seqcore.onnx.explaining import explain
 
 pytestmark = pytest.mark.mostly_slow(11)
 
@@ -257,3 +260,45 @@ class TestRules:
         code = "q = Gemm(p, v) e = ReduceSum<keepdims = 0>(q, #(0))"
         check_at_once(body(f"{PART} {code}", "float[4]", **ENDS, **types), feeds_of_parts(**types), nloops=1)
         check_listed("e = Gemm(p, v)", "float[?, 4]", **types)
+
+
+PIECES = """g (float[SHAPE] w, int64[K] lengths, bool[C] c) => (float[OUT] y)
+    <bool yes = {1}, float half = {0.5}> {
+    MADE
+    none = SequenceEmpty ()
+    pieces = SplitToSequence <axis = 0> (x, lengths)
+    k = SequenceLength (pieces)
+    l = Loop (k, yes, none) <body = b (int64 i, bool go, seq(float[OUT]) s) => (bool on, seq(float[OUT]) t) {
+        on = Identity (go)
+        piece = SequenceAt (pieces, i)
+        a = Mul (piece, half)
+        e = Exp (a)
+        r = Sub (e, half)
+        t = SequenceInsert (s, r)
+    }>
+    y = ConcatFromSequence <axis = 0> (l)
+}"""
+
+
+@pytest.mark.parametrize("shape", ["N, M", "N, M, 2", "N, 2, M", "N, M, L", "N, 3"])
+def test_pieces_whose_other_lengths_an_input_tells(shape):
+    text = PIECES.replace("SHAPE", shape).replace("MADE", "x = Identity (w)")
+    given = parse(text.replace("OUT", ", ".join("PQR"[: shape.count(",") + 1])))
+    assert "all iterations of 1 loop at once" in explain(given)[0]
+    used, before, after = InferenceSession(given), session(given), session(lower(given))
+    for lengths in ([], [3], [2, 0, 1], [1] * 50):
+        for m in (0, 1, 3):
+            dims = {"N": sum(lengths), "M": m, "L": 2}
+            dims = [dims[one] if one in dims else int(one) for one in shape.split(", ")]
+            w = np.arange(np.prod(dims), dtype=np.float32).reshape(dims) / 8
+            feed = {"w": w, "lengths": np.array(lengths, np.int64), "c": np.ones(m, bool)}
+            expected = outcome(before, feed)
+            assert_like(expected, outcome(after, feed))
+            for _ in range(3):
+                assert_like(expected, outcome(used, feed))
+
+
+def test_pieces_whose_other_lengths_only_a_run_tells_stay_one_by_one():
+    text = PIECES.replace("SHAPE", "N, M").replace("OUT", "P, Q")
+    lines = explain(parse(text.replace("MADE", "x = Compress <axis = 1> (w, c)")))
+    assert any(line.endswith("it gives elements of several lengths and unknown shapes") for line in lines)

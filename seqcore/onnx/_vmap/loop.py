@@ -307,7 +307,7 @@ class VectorizedLoop:
                 continue
             state = again.outputs.index(called[self._given.outputs[one.k]])
             type_ = types[self._parts.scans[len(self._parts.scans) - len(self._lists) + j]]
-            results += flat_in_loop(nodes, again, state, one, type_.number, type_.shape, self._ragged[j])
+            results += flat_in_loop(nodes, again, state, one, type_, self._ragged[j], self._prepared)
         return nodes, results
 
 

@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto
 
+from seqcore.onnx._lists.cuts import zeros
 from seqcore.onnx._lists.trace import Trace
 from seqcore.onnx._model.graph import Node, reads_of
 from seqcore.onnx._model.loop_parts import keep_outputs, parts_of
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
 from seqcore.onnx._model.tensors import dtype_of
-from seqcore.onnx._model.types import Shape, tensor, to_type_proto
+from seqcore.onnx._model.types import Shape, Type, tensor, to_type_proto
 from seqcore.onnx._rewrite.emit import Builder, Nodes
 from seqcore.onnx._vmap.shapes import LoopShapes
 from seqcore.onnx._vmap.tracer import Tracer, Value
@@ -258,22 +259,29 @@ def flat_of(nodes: Nodes, rows: str, mask: str, shape: Shape, axis: int = 0) -> 
     )
 
 
+def _without_rows(nodes: Nodes, type_: Type, axis: int, prepared: Prepared) -> str:
+    """Return an element of a type whose length along an axis is 0."""
+    lengths = [0 if k == axis else length for k, length in enumerate(type_.shape or ())]
+    dtype = dtype_of(type_.number)
+    if dtype is not None and all(isinstance(length, int) for length in lengths):
+        return nodes.constant(np.zeros(lengths), dtype)
+    fed = [None if isinstance(length, int) else prepared.fed_axis(length) for length in lengths]
+    if not all(isinstance(length, int) or fed[k] for k, length in enumerate(lengths)):
+        raise Declined("gives elements of several lengths and unknown shapes")
+    parts = [nodes.unsqueeze(nodes.length(*one), 0) if one else [lengths[k]] for k, one in enumerate(fed)]
+    return zeros(nodes, type_.number, nodes.join_axes(*parts))
+
+
 def flat_in_loop(
-    nodes: Nodes, loop: Node, state: int, one: AppendedList, number: int, shape: Shape, axis: int = 0
+    nodes: Nodes, loop: Node, state: int, one: AppendedList, type_: Type, axis: int, prepared: Prepared
 ) -> tuple[str, str]:
     """Have a loop with a list give its items one behind the other along an axis, and their lengths.
 
     The list starts with an element of length 0, so that there is something to join without an iteration.
     """
-    assert shape is not None
     builder, body = nodes.builder, loop.body
-    dtype = dtype_of(number)
-    lengths_of_none = [0 if k == axis else length for k, length in enumerate(shape)]
-    if dtype is None or not all(isinstance(length, int) for length in lengths_of_none):
-        raise Declined("gives elements of several lengths and unknown shapes")
     before, at_end = Nodes(builder, loop), Nodes(builder, loop)
-    empty = before.constant(np.zeros(lengths_of_none), dtype)
-    loop.inputs[2 + state] = before.op("SequenceConstruct", empty)
+    loop.inputs[2 + state] = before.op("SequenceConstruct", _without_rows(before, type_, axis, prepared))
     length = at_end.length(one.element, axis)
     body.nodes += at_end.nodes
     body.outputs.append(length)
