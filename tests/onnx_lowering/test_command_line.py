@@ -91,6 +91,15 @@ def test_explain_names_the_source(is_script):
     assert not any("after lower" in line for line in explain(model))
 
 
+@pytest.mark.parametrize("n", [1, 2, 4, 5])
+def test_explain_names_four_alike_sequences_at_most(n):
+    made = "".join(f"s{k} = SplitToSequence (x) " for k in range(n))
+    outs = ", ".join(f"seq(float[A]) s{k}" for k in range(n))
+    line = explain(parse(f"g (float[N] x) => ({outs}) {{ {made} }}"))[2]
+    names = ", ".join([f"'s{k}'" for k in range(min(n, 4))] + ["…"] * (n > 4))
+    assert line.startswith(f"    {names} stays" if n == 1 else f"    {n} sequences ({names}): each stays")
+
+
 @pytest.mark.parametrize("name", ["queue_delays", "unbind_edits", "kept_and_rest"])
 def test_the_first_line(name):
     """How many loops and lists gain, and what lower leaves, as the notes have it."""

@@ -313,6 +313,15 @@ def test_what_is_left_of_a_shape(first):
 
 
 CORNERS = {
+    "opposites of conditions": (
+        """g (float[N] x) => (float[N] y) <bool[2] c = {1, 0}, int64 three = {3}> {
+            both = Not (c)
+            less = Less (three, three)
+            same = Not (less)
+            y = Neg (x)
+        }""",
+        {"x": np.ones(2, np.float32)},
+    ),
     "sum of a column and a row of numbers": (
         """g (float[A, B] x) => (float[] y) {
             one = Constant <value_ints = [1]> () back = Constant <value_ints = [-1]> ()
