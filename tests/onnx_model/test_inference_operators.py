@@ -313,15 +313,6 @@ def test_what_is_left_of_a_shape(first):
 
 
 CORNERS = {
-    "opposites of conditions": (
-        """g (float[N] x) => (float[N] y) <bool[2] c = {1, 0}, int64 three = {3}> {
-            both = Not (c)
-            less = Less (three, three)
-            same = Not (less)
-            y = Neg (x)
-        }""",
-        {"x": np.ones(2, np.float32)},
-    ),
     "sum of a column and a row of numbers": (
         """g (float[A, B] x) => (float[] y) {
             one = Constant <value_ints = [1]> () back = Constant <value_ints = [-1]> ()
@@ -473,3 +464,14 @@ def test_corners(name):
         assert not why, f"'{one}' is {why}"
         why = unsound_numbers(numbers[one], value, lengths) if one in numbers else ""
         assert not why, f"'{one}' has {why}"
+
+
+def test_the_opposites_of_conditions_are_known():
+    text = """g (float[N] x) => (bool[2] both, bool same) <bool[2] c = {1, 0}, int64 three = {3}> {
+        both = Not (c)
+        less = Less (three, three)
+        same = Not (less)
+    }"""
+    prepared = prepare(*without_weights(unchecked(text), None))
+    assert prepared.numbers["both"] == (0, 1)
+    assert (prepared.condition("less"), prepared.condition("same")) == (False, True)
