@@ -33,6 +33,11 @@ class TestTypesAndLayouts:
         assert_holds(seq, [native(before)] * 2)
 
 
+def test_nothing_to_construct_a_sequence_of():
+    with pytest.raises(ValueError, match="needs at least one tensor: sequence_empty makes an empty"):
+        sq.sequence_construct()
+
+
 def test_tensors_are_taken_by_reference():
     tensor = np.zeros(3)
     for seq in (sq.sequence_construct(tensor), sq.sequence_insert([np.zeros(1)], tensor)):
