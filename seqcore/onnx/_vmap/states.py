@@ -262,12 +262,12 @@ def flat_of(nodes: Nodes, rows: str, mask: str, shape: Shape, axis: int = 0) -> 
 def _without_rows(nodes: Nodes, type_: Type, axis: int, prepared: Prepared) -> str:
     """Return an element of a type whose length along an axis is 0."""
     lengths = [0 if k == axis else length for k, length in enumerate(type_.shape or ())]
-    dtype = dtype_of(type_.number)
-    if dtype is not None and all(isinstance(length, int) for length in lengths):
-        return nodes.constant(np.zeros(lengths), dtype)
     fed = [None if isinstance(length, int) else prepared.fed_axis(length) for length in lengths]
-    if not all(isinstance(length, int) or fed[k] for k, length in enumerate(lengths)):
+    dtype = dtype_of(type_.number)
+    if dtype is None or not all(isinstance(length, int) or fed[k] for k, length in enumerate(lengths)):
         raise Declined("gives elements of several lengths and unknown shapes")
+    if not any(fed):
+        return nodes.constant(np.zeros(lengths), dtype)
     parts = [nodes.unsqueeze(nodes.length(*one), 0) if one else [lengths[k]] for k, one in enumerate(fed)]
     return zeros(nodes, type_.number, nodes.join_axes(*parts))
 
