@@ -132,6 +132,33 @@ def test_a_late_import_is_there_and_asked_for(name, module):
         assert late(name).__module__ == module
 
 
+def stored_in(tree):
+    """Yield the attributes that code sets."""
+    return (
+        one for one in ast.walk(tree) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+    )
+
+
+def test_no_attribute_of_models_is_set_from_outside_its_class():
+    """But for those of a graph and its nodes, which are data as ONNX's messages are, and of these."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "onnx").rglob("*.py")]
+    classes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    own = {
+        one: {a.attr for a in stored_in(one) if isinstance(a.value, ast.Name) and a.value.id == "self"}
+        for one in classes
+    }
+    data = {"version"}.union(*(own[one] for one in classes if one.name in ("Node", "Graph", "Model")))
+    within = {attribute: own[one] for one in classes for attribute in stored_in(one)}
+    outside = [
+        ast.unparse(one)
+        for tree in trees
+        for one in stored_in(tree)
+        if one.attr in set().union(*own.values()) - data - within.get(one, set())
+    ]
+    assert outside == []
+    assert len(within) > 300
+
+
 def test_the_listing_reads_as_a_table_of_contents():
     names = [path.name for path in ROOT.iterdir() if path.name != "__pycache__"]
     assert len(names) <= 22, sorted(names)
