@@ -141,6 +141,10 @@ def assert_damaged(seq, damaged, elements):
         mended[at] = one_more(seq)
     filled = [one_more(seq) if at in damaged else one for at, one in enumerate(elements)]
     assert_elements(mended, (), filled)
+    if seq.dtype.kind in "iuf":
+        for pair in ((seq, mended), (mended, seq)):
+            with pytest.raises(ValueError, match=r"can't be read"):
+                sq.sequence_map(np.maximum, *pair)
     if whole and all(len(one.shape) == len(whole[0].shape) for one in whole):
         other = TensorSequence(
             [one_more(seq) if at in damaged else one for at, one in enumerate(elements)], seq.dtype
