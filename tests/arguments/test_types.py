@@ -47,6 +47,7 @@ def test_c_types_are_the_types_of_their_size(kind):
     array = np.arange(3).astype(kind)
     name = ("int" if array.dtype.kind == "i" else "float") + str(8 * array.itemsize)
     seq = TensorSequence([array], dtype=name)
+    assert np.shares_memory(seq[0], array)
     seq.append(array.astype(seq.dtype))
     holds(seq, array, array)
     assert seq == TensorSequence([array, array])
