@@ -67,6 +67,20 @@ def test_elements_of_lists_have_a_rank_too(make):
     assert used._engines.compiled.tier("given steps").taken == 0
 
 
+def test_lengths_of_a_tensor_have_names():
+    """So pieces of it are known to fit together, and no run has to look at them."""
+    text = """edits (float[] x) => (float[] y) <int64 zero = {0}> {
+        rows = SplitToSequence (x)
+        first = SequenceAt (rows, zero)
+        more = SequenceInsert (rows, first)
+        y = ConcatFromSequence <axis = 0> (more)
+    }"""
+    used = InferenceSession(model(text), compile="load")
+    x = f32([1, 2], [3, 4])
+    assert_values(used.run(None, {"x": x}), [np.concatenate([x, x[:1]])])
+    assert ways(used)[("x", 2),] != {"given steps"}
+
+
 OTHERS = {
     "none": [],
     "a scalar": [f32(1)[0]],

@@ -34,7 +34,7 @@ from seqcore.onnx._lowering.pipeline import lower_prepared, with_few_iterations
 from seqcore.onnx._model.prepare import declare_types, prepare
 from seqcore.onnx._model.prepared import Prepared
 from seqcore.onnx._model.record import Declined
-from seqcore.onnx._model.types import to_type_proto
+from seqcore.onnx._model.types import Shape, to_type_proto
 from seqcore.onnx._model.weights import Weights
 from seqcore.onnx._once import Once
 from seqcore.onnx._runtimes.sessions import Sessions
@@ -144,8 +144,11 @@ class Engines:
             given = self.prepared
             model = given.model.copy()
             for name, rank in axes:
-                length = None if name in self.unranked else 1
-                type_ = given.type(name)._replace(shape=(length,) * rank)
+                type_ = given.type(name)
+                shape: Shape = (1,) * rank
+                if name in self.unranked:  # a tensor's lengths get names, those of elements may differ
+                    shape = tuple(f"{name}/{k}" if type_.is_tensor else None for k in range(rank))
+                type_ = type_._replace(shape=shape)
                 model.graph.declared[name] = to_type_proto(type_, with_shape=True)
             prepared = Prepared(model, given.weights, given.believes_elements)
             declare_types(model, prepared)
