@@ -7,6 +7,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ml_dtypes")
 
+from support.models.engines import for_all_ranks
 from support.models.graphs import ENOUGH, parsed
 from support.models.sessions import assert_values, model, said
 
@@ -89,7 +90,7 @@ class TestNodes:
     @pytest.mark.parametrize("workers", [1, 2])
     @pytest.mark.parametrize("n", [40, 600])
     def test_the_element_and_the_node_are_named(self, n, workers):
-        used = InferenceSession(model(self.TEXT), max_workers=workers)
+        used = for_all_ranks(self.TEXT, max_workers=workers)
         for wrong in (0, 17, n - 1):
             with pytest.raises(Exception, match=r"(?i)gather|indices") as caught:
                 used.run(None, {"s": rows(n), "at": places(n, {wrong, n - 1})})
