@@ -243,7 +243,8 @@ class Judge:
         """What onnxruntime, or onnx, refuses of lowered models, though it takes the given one."""
         notes = [str(one) for one in self.notes if "refuses" in str(one) or "not be valid" in str(one)]
         engines = None if isinstance(self.given, str) else self.session._engines
-        tiers = [] if engines is None else engines.compiled.tiers
+        all_engines = [engines, *engines._with_axes.values()] if engines else []
+        tiers = [tier for one in all_engines for tier in one.compiled.tiers]
         return notes + [tier.declined for tier in tiers if "onnxruntime refuses" in tier.declined]
 
     def packed_findings(self, name, changed, running, feed, expected, may_fail, n):

@@ -240,6 +240,7 @@ APPEND_FEED = {"s": [f32(1), f32(2, 3)], "x": f32(4)}
 def in_steps(model):
     """A session that runs the model as it was, step by step."""
     session = InferenceSession(model)
+    session._engines.unranked = []  # other ranks have other steps
     engines = session._engines.compiled
     engines.tiers = engines.tiers[-1:]
     return session
