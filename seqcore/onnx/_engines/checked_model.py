@@ -159,11 +159,11 @@ class Checks:
         )
         has_limit = not self._counts_elements and self._limit_trips(node, prepared)
         if self._counts_elements or is_nested:
-            self._limit_elements(node, prepared, self._most_elements)
+            self._limit_elements(node, prepared)
         elif not has_limit:
             self._limit_iterations(node)
 
-    def _limit_elements(self, node: Node, prepared: Prepared, most: int) -> None:
+    def _limit_elements(self, node: Node, prepared: Prepared) -> None:
         """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
         parts, nodes = parts_of(node), self._at_the_end_of(node.body)
         names = [name for name in parts.next_states if not prepared.is_tensor(name)]
@@ -171,7 +171,7 @@ class Checks:
             raise Declined(f"{node.label()} carries values that may be no sequences")
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
-        going = nodes.op("Gather", nodes.constant([True] * (most + 1), bool), count, axis=0)
+        going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
         go_on_with(node, going, nodes, prepared)
 
     def _limit_iterations(self, node: Node) -> None:
