@@ -91,7 +91,7 @@ class TestLongSequences:
 
     @pytest.mark.parametrize("n", [LONG + 1, MOST_EDITED // 2])
     def test_a_fed_list_may_be_as_long_as_those_that_are_made(self, n):
-        """The first length of its elements may differ, and the others: so it is no tensor, nor two."""
+        """Its elements differ in every length, so no tensor holds them joined."""
         used = Used("""g (seq(float[]) s) => (seq(float[]) t) {
             none = SequenceEmpty ()
             n = SequenceLength (s)
