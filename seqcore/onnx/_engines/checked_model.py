@@ -128,8 +128,7 @@ class Checks:
         """Add the checks that depend on all nodes."""
         checks = [] if self._filled is None else [*self._filled.checks()]
         for graph, last, most in self._last_iterations:
-            nodes = self._at_the_end_of(graph)
-            checks.append((graph, nodes.op("Gather", nodes.constant([0] * (most + 1)), last, axis=0)))
+            checks.append((graph, self._at_the_end_of(graph).at_most(last, most)))
         keep_checks(self._model, checks, self._builder, self._at_the_end_of)
 
     def want_one_item(self, node: Node, k: int, prepared: Prepared) -> None:
@@ -164,15 +163,14 @@ class Checks:
             self._limit_iterations(node)
 
     def _limit_elements(self, node: Node, prepared: Prepared) -> None:
-        """Let an iteration fail that makes sequences too long: whether it goes on is looked up in a table."""
+        """Let an iteration fail that makes sequences too long."""
         parts, nodes = parts_of(node), self._at_the_end_of(node.body)
         names = [name for name in parts.next_states if not prepared.is_tensor(name)]
         if not all(map(prepared.is_sequence, names)):
             raise Declined(f"{node.label()} carries values that may be no sequences")
         lengths = [nodes.op("SequenceLength", name) for name in names]
         count = reduce(lambda one, other: nodes.op("Add", one, other), lengths)
-        going = nodes.op("Gather", nodes.constant([True] * (self._most_elements + 1), bool), count, axis=0)
-        go_on_with(node, going, nodes, prepared)
+        go_on_with(node, nodes.is_at_most(count, self._most_elements), nodes, prepared)
 
     def _limit_iterations(self, node: Node) -> None:
         """Let a `while` stop after some iterations too many, and the model fail then.
@@ -198,8 +196,7 @@ class Checks:
             if not is_never_negative(prepared, parts.trips):
                 # None is less than no trip: a negative index would count from the back.
                 trips = self._nodes.op("Max", trips, self._nodes.constant(0))
-            table = self._nodes.constant(range(self._limit + 1))
-            node.inputs[0] = self._nodes.op("Gather", table, trips, axis=0)
+            node.inputs[0] = self._nodes.at_most(trips, self._limit)
         elif known > self._limit and parts.passes_condition_on:
             raise Declined(f"{node.label()} has more than {self._limit} iterations in every run")
         return known is None or known <= self._limit

@@ -11,7 +11,6 @@ from collections.abc import Set
 from functools import reduce
 from typing import NamedTuple
 
-import numpy as np
 from onnx import TensorProto
 
 from seqcore.onnx._engines.checked_model import go_on_with
@@ -57,14 +56,15 @@ def limit_sizes(prepared: Prepared, given_states: Set[str]) -> bool:
         if growth := sum(growths[one] or 0 for one in told):
             sizes.append(nodes.op("Mul", parts.trips, nodes.constant(growth)))
         if sizes:
-            check = _fails_beyond(nodes, reduce(lambda one, other: nodes.op("Add", one, other), sizes))
+            total = reduce(lambda one, other: nodes.op("Add", one, other), sizes)
+            check = nodes.is_at_most(total, MOST_COPIED_IN_LOOPS)
             loop.inputs[1] = check if parts.begins(prepared) else nodes.op("And", parts.condition, check)
         left = [one for one in states if one not in told and not _is_checked(one, finals, prepared)]
         if names := _largest(left, prepared):
             nodes = Nodes(builder, "check", loop.body.nodes)
             sizes = [nodes.op("Size", one) for one in names]
             size = nodes.op("Max", *sizes) if len(sizes) > 1 else sizes[0]
-            go_on_with(loop, _fails_beyond(nodes, size), nodes, prepared)
+            go_on_with(loop, nodes.is_at_most(size, MOST_COPIED_IN_LOOPS), nodes, prepared)
     builder.apply()
     return bool(finals)
 
@@ -75,11 +75,6 @@ def _is_checked(state: _State, finals: dict[str, str], prepared: Prepared) -> bo
     if initial is None:
         return False
     return _size_of(prepared.shape(initial)) is not None or _growth(state.before, initial, prepared) == 0
-
-
-def _fails_beyond(nodes: Nodes, size: str) -> str:
-    """Return true, and fail where a size is too large: one node looks it up in a table."""
-    return nodes.op("Gather", nodes.constant(np.ones(MOST_COPIED_IN_LOOPS + 1, bool), bool), size, axis=0)
 
 
 def _large_states(parts: LoopParts, given_states: Set[str], prepared: Prepared) -> list[_State]:

@@ -318,6 +318,17 @@ class Nodes:
         """
         return self.require_zero(self.op("Cast", bad, to=TensorProto.INT64))
 
+    def at_most(self, number: str, most: int) -> str:
+        """Return a scalar of at least 0 as it is; where it is larger than `most`, the model fails.
+
+        One node looks it up in a table, which is too short then.
+        """
+        return self.op("Gather", self.constant(range(most + 1)), number, axis=0)
+
+    def is_at_most(self, number: str, most: int) -> str:
+        """Return true; where a scalar of at least 0 is larger than `most`, the model fails."""
+        return self.op("Gather", self.constant(np.ones(most + 1), bool), number, axis=0)
+
     def at_least_one(self, count: str) -> str:
         """Return a scalar as it is; where it is less than 1, the model fails."""
         starts = self.builder.starts.get(count)
