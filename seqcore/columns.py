@@ -520,7 +520,7 @@ def of_sequence(column: TensorSequence[Any]) -> tuple[TensorSequence[Any], tuple
 def _is_of_tensors(column: Any) -> bool:
     """Return whether a value is a list of tensors, rather than an array or a list of numbers or strings."""
     if isinstance(column, list | tuple):
-        return len(column) > 0 and not all(isinstance(item, _PLAIN) for item in column)
+        return not all(issubclass(kind, _PLAIN) for kind in set(map(type, column)))
     if getattr(column, "dtype", None) == STRING and getattr(column, "ndim", None) == 1:
         return len(column) > 0 and not isinstance(next(iter(column)), str)
     return False
