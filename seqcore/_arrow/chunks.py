@@ -23,12 +23,22 @@ from seqcore._arrow.buffers import (
 )
 from seqcore._arrow.regular import of_struct, one_by_one, referred, regular, regular_items
 from seqcore.core.arrow import from_foreign_offsets, from_foreign_shapes, from_shapes, from_values, from_views
-from seqcore.core.fields import BOOL, BOOL8, FIXED_SHAPE, LARGE_LIST, LIST, NUMBERS, RUN_ENDS, STRUCT, TEXTS
+from seqcore.core.fields import (
+    BOOL,
+    BOOL8,
+    FIXED_SHAPE,
+    LARGE_LIST,
+    LARGE_LIST_VIEW,
+    LIST,
+    LIST_VIEW,
+    NUMBERS,
+    RUN_ENDS,
+    STRUCT,
+    TEXTS,
+)
 from seqcore.core.maps import chained
 from seqcore.core.sequence import TensorSequence
 from seqcore.dtypes import STRING
-
-_OF_LISTS = ", in lists with pyarrow.ListArray.from_arrays(a.offsets, a.values.fill_null(0))"
 
 
 def sequence_of(field, chunks):
@@ -51,14 +61,44 @@ def sequence_of(field, chunks):
             at, within = null.args
             raise TypeError(
                 f"element {before + at} {'has nulls' if within else 'is null'}, which tensors can't "
-                f"represent: fill or drop them first{_OF_LISTS * within}"
+                f"represent: fill or drop them first{_how_to_fill(field) if within else ''}"
             ) from None
         except Irregular as error:
-            raise ValueError(f"element {before + error.args[0]} {error.args[1]}") from None
+            raise ValueError(
+                f"element {before + error.args[0]} {error.args[1]}; pyarrow.compute.list_flatten makes each "
+                "of its lists an element"
+            ) from None
         before += chunk.length
     if any(without_rows):
         parts = _as_others(parts, without_rows)
     return chained(parts) if parts else TensorSequence(dtype=dtype)
+
+
+_CLASSES = {
+    LIST: "ListArray",
+    LARGE_LIST: "LargeListArray",
+    LIST_VIEW: "ListViewArray",
+    LARGE_LIST_VIEW: "LargeListViewArray",
+}
+
+
+def _how_to_fill(field):
+    """Return a call that fills nulls within lists of a type."""
+    if field.format == STRUCT:
+        return _how_to_fill(field.children[0])
+    inner = field.children[0] if field.format in OFFSETS or _has_ends(field) else field
+    fill = {BOOL: "False"} | dict.fromkeys(NUMBERS, "0") | dict.fromkeys(TEXTS, "''")
+    if field.is_encoded or inner.is_encoded:
+        return ""
+    if inner.format not in fill:
+        return ", in nested lists with awkward.fill_none(awkward.from_arrow(a), 0)"
+    if field.fixed_length is not None:
+        lists, values, size = "FixedSizeListArray", "a.flatten()", f", {field.fixed_length}"
+    else:
+        lists, size = _CLASSES[field.format], ""
+        values = f"a.offsets, {'a.sizes, ' * (field.format in VIEWS)}a.values"
+    filled = f"{values}.fill_null({fill[inner.format]})"
+    return f", in lists with pyarrow.{lists}.from_arrays({filled}{size}), where a is one chunk of a column"
 
 
 def _is_without_rows(chunk, start, stop):
@@ -126,11 +166,16 @@ def element_type_of(field, whole):
     if field.format == STRUCT and len(field.children) == 1:
         # A table with one column: its type says more than that of the table.
         return element_type_of(field.children[0], field.children[0] if whole is field else whole)
-    if field.format == STRUCT:
-        names = ", ".join(child.name for child in field.children[:12])
+    if field.format == STRUCT and field.children:
+        names = ", ".join(child.name or "''" for child in field.children[:12])
+        if field is whole:
+            raise TypeError(
+                "expected an array or a table with one column, got a table or a struct with several: pass "
+                f"one of {names}"
+            )
         raise TypeError(
-            "expected an array or a table with one column, got a table or a struct with several: pass one of "
-            f"{names}"
+            f"the items of an Arrow array of type {whole.type_name} have several fields: make lists of one "
+            f"of {names}, such as pyarrow.ListArray.from_arrays(a.offsets, a.values.field(0))"
         )
     remedy = next((what for types, what in _REMEDIES.items() if field.format.startswith(types)), None)
     raise TypeError(
@@ -175,9 +220,9 @@ def _elements(chunk, start, stop):
     try:
         return from_values(regular_items(chunk, start, stop))
     except Irregular:
-        if not (_has_ends(field) and _has_ends(chunk.children[0].field)):
+        if not _has_ends(field):
             raise
-        return _rectangles(chunk.children[0], start, _ends_of(chunk, start, stop))
+        return _unequal(chunk.children[0], start, _ends_of(chunk, start, stop))
 
 
 def _lists(chunk, start, stop):
@@ -187,12 +232,25 @@ def _lists(chunk, start, stop):
         values = regular(child, low, high)
     except Misfit as error:
         ends = _ends_of(chunk, start, stop)
-        if isinstance(error, Irregular) and _has_ends(child.field):
-            return _rectangles(child, start, ends)
+        if isinstance(error, Irregular):
+            return _unequal(child, start, ends)
         raise error.of(start + owner_of(ends, error.at)) from None
     if not _is_foreign(values):  # else the offsets would keep the array that was decoded
         return from_values(values, offsets_of(chunk, start, stop) - low)
     return from_foreign_offsets(values, offsets, low, high)
+
+
+def _unequal(lists, start, ends):
+    """Return elements from lists of lists, of which each element may have another shape.
+
+    `ends` says where each element begins and ends among the outer lists.
+    """
+    field = lists.field
+    while _has_ends(field):
+        field = field.children[0]
+    if field is lists.field or field.is_encoded or field.format in (*VIEWS, STRUCT):
+        return _copied(one_by_one(lists, start, ends[:-1], np.diff(ends)))
+    return _rectangles(lists, start, ends)
 
 
 def _rectangles(lists, start, ends):

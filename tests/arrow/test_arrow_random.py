@@ -402,7 +402,7 @@ def test_elements_that_differ_along_any_axis(data, nlists):
     tensors = [np.arange(np.prod(shape)).reshape(shape) for shape in data.draw(st.lists(lengths, min_size=1))]
     kind = pa.int64()
     for n in reversed([data.draw(st.sampled_from([None, len(tensors[0])])), *fixed]):
-        kind = data.draw(st.sampled_from([pa.list_, pa.large_list]))(kind) if n is None else pa.list_(kind, n)
+        kind = data.draw(st.sampled_from(LISTS))(kind) if n is None else pa.list_(kind, n)
     if kind.num_fields and is_fixed(kind):
         tensors = [one for one in tensors if len(one) == len(tensors[0])]
     array = pa.array([one.tolist() for one in tensors], kind)
