@@ -39,6 +39,12 @@ _SPELLINGS: dict[object, np.dtype[Any]] = {
     for dtype in ELEMENT_TYPES.values()
     for spelling in (dtype.name, dtype.char, dtype.str, dtype.str[1:], dtype.type)
 }
+# Types by their characters → the call that gives an array of an element type.
+_CONVERSIONS = dict.fromkeys("mM", "array.view('int64') has its integers; ") | {
+    "S": "array.astype(str) has strings; ",
+    "g": "array.astype('float64') has its numbers; ",
+    "G": "array.astype('complex128') has its numbers; ",
+}
 
 
 @overload
@@ -102,7 +108,8 @@ def element_type(dtype: DTypeName) -> np.dtype[Any]:
             f"field, array[{given.names[0]!r}], or all as Columns({{name: array[name] for name in "
             "array.dtype.names})"
         )
-    raise TypeError(f"{given.name} is not an element type: expected one of {_names()}")
+    remedy = _CONVERSIONS.get(given.char, "")
+    raise TypeError(f"{given.name} is not an element type: {remedy}expected one of {_names()}")
 
 
 def name_in_pytorch(dtype: object) -> str:

@@ -24,6 +24,13 @@ def is_dataset(value):
     return type(value).__module__.partition(".")[0] == "datasets" and hasattr(value, "features")
 
 
+def instead_of(value, otherwise):
+    """Return the call that takes or makes what Arrow can read of a value, else `otherwise`."""
+    if is_dataset(value):
+        return "Columns.from_dataset(...) takes it"
+    return "collect() makes one" if hasattr(value, "collect") else otherwise
+
+
 class UnreadableTensorError(TypeError):
     """A tensor whose values NumPy can't read: on a GPU, sparse, or with requires_grad.
 
@@ -65,7 +72,10 @@ def from_protocol(value, name):
         return _from_dlpack(value, kind, name)
     if hasattr(value, "__cuda_array_interface__"):
         raise UnreadableTensorError(_on_device(kind, name))
-    raise TypeError(f"{name} is {got(value)}: expected an array, a number, a string, or nested lists of them")
+    expected = "expected an array, a number, a string, or nested lists of them"
+    if isinstance(value, bytes):
+        expected = "np.frombuffer(value, 'uint8') is an array of its bytes, value.decode() a string"
+    raise TypeError(f"{name} is {got(value)}: {expected}")
 
 
 def _from_array(value, kind, name):

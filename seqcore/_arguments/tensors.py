@@ -83,6 +83,11 @@ def as_tensors(tensors):
             f"tensors must be an iterable of tensors, got a {type(tensors).__name__}, whose keys would "
             "become the elements: pass list(mapping.values())"
         )
+    if type(tensors).__name__ == "PackedSequence":  # a tuple, whose tensors are no elements
+        raise TypeError(
+            "tensors must be an iterable of tensors, got a PackedSequence of PyTorch: pass "
+            "torch.nn.utils.rnn.unpack_sequence(packed)"
+        )
     if isinstance(tensors, set | frozenset):
         raise TypeError(f"tensors must be in an order, got a {type(tensors).__name__}: pass a list")
     if hasattr(tensors, "__array__") or hasattr(tensors, "__dlpack__"):
@@ -126,6 +131,8 @@ def _items_of(array):
         remedy = "TensorSequence.from_arrow(awkward.to_arrow(array, extensionarray=False)) takes its lists"
     elif hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         remedy = "TensorSequence.from_arrow(...) takes the elements of a column of lists"
+    elif getattr(array, "ndim", None) == 0 and array.dtype == STRING:
+        remedy = "array.item() is the object in it"
     else:
         remedy = "split_to_sequence(array) splits it along axis 0"
     given = got(array) if isinstance(array, np.ndarray) else f"one {kind}"
@@ -220,7 +227,12 @@ def _strings(array, at):
 def _remedy(item):
     """Return how an object array with such an item gets into a sequence."""
     if isinstance(item, np.ndarray | list | tuple):
-        return "TensorSequence(list(array)) makes each an element"
+        return (
+            "TensorSequence(list(array)) makes each an element, TensorSequence.from_arrow(series) takes a "
+            "column of nested lists"
+        )
+    if isinstance(item, Mapping):
+        return "pass the values of the dict, of an array of rank 0 those of array.item()"
     return "expected str in all items; numbers need a dtype of their own, for example array.astype(float)"
 
 

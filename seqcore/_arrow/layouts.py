@@ -15,6 +15,7 @@ import json
 
 import numpy as np
 
+from seqcore._arguments.shown import unless_empty_list
 from seqcore._arrow.items import Items, field_like, only_child
 from seqcore.core.arrow import as_lists, first_misfit, memory_bounds, one_array, shapes_of
 from seqcore.core.fields import (
@@ -81,6 +82,7 @@ def layout_of(seq, asked=None):
         raise ValueError(
             f"element {other} has shape {seq[other].shape}, but element 0 has shape {first}: in an Arrow "
             "array all elements have one rank, so reshape them, or export those of each rank"
+            f"{unless_empty_list(first, seq[other].shape)}"
         )
     if asked is not None:
         layout = _asked(seq, rank, first[1:] if alike else None, asked)

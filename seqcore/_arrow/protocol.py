@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from seqcore._arguments.protocols import is_dataset
+from seqcore._arguments.protocols import instead_of
 from seqcore._arguments.shown import got, shown
 from seqcore._arrow.chunks import sequence_of
 from seqcore._arrow.layouts import layout_of
@@ -65,5 +65,5 @@ def take(given):
         return sequence_of(stream.field, stream)
     raise TypeError(
         f"expected an Arrow array, an object with __arrow_c_array__ or __arrow_c_stream__, got {got(given)}: "
-        + ("Columns.from_dataset(...) takes it" if is_dataset(given) else "pyarrow.array(...) makes one")
+        f"{instead_of(given, 'pyarrow.array(...) makes one')}"
     )

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from seqcore._arguments.protocols import is_dataset
+from seqcore._arguments.protocols import instead_of
 from seqcore._arguments.shown import got, prefixed
 from seqcore._arrow.buffers import Null, check_nulls, check_range
 from seqcore._arrow.chunks import sequence_of
@@ -125,9 +125,7 @@ def take_table(given):
         chunks = [read_array(*given.__arrow_c_array__())]
         field = chunks[0].field
     else:
-        remedy = "pyarrow.table(...) makes one, Columns({...}) takes arrays and sequences"
-        if is_dataset(given):
-            remedy = "Columns.from_dataset(...) takes it"
+        remedy = instead_of(given, "pyarrow.table(...) makes one, Columns({...}) takes arrays and sequences")
         raise TypeError(
             "expected an Arrow table, an object with __arrow_c_stream__ or __arrow_c_array__, got "
             f"{got(given)}: {remedy}"

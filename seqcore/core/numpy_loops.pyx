@@ -33,7 +33,7 @@ from seqcore.core.store cimport (
 )
 from seqcore.core.interrupts import let_others_in
 from seqcore._arguments.reductions import plan_of, raise_empty
-from seqcore._arguments.shown import shown
+from seqcore._arguments.shown import shown, unless_empty_list
 
 cnp.import_array()
 
@@ -788,7 +788,8 @@ cdef int raise_for_reduction(int status, const Reduction *reduction, const Store
         raise_empty(name, at)
     raise ValueError(f"element {at} has shape {shape_of(&piece)}, but element 0 has shape "
                      f"{shape_of(&reduction.first)}: their results along axis {reduction.axis} differ in "
-                     "shape, axis=None reduces whole elements to one number each")
+                     "shape, axis=None reduces whole elements to one number each"
+                     f"{unless_empty_list(shape_of(&piece), shape_of(&reduction.first))}")
 
 
 # -- the call ------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from seqcore._arguments.integers import as_integer, boolean, integers, within_64
 from seqcore._arguments.padding import (
     as_extents, as_padding_value, checked_out, left_side, padded_extents, rank_of_nothing,
 )
-from seqcore._arguments.shown import shown, shown_number
+from seqcore._arguments.shown import shown, shown_number, unless_empty_list
 from seqcore.dtypes import element_type, name_in_pytorch, numpy_type, type_name
 
 cnp.import_array()
@@ -974,7 +974,8 @@ cdef list extents_of(Store *store, object shape, object multiple_of, bint cuts):
         other = shape_of(&piece)
         read_one(store, 0, &piece, dims)
         raise ValueError(f"element {measures.at} has shape {other}, but element 0 has shape "
-                         f"{shape_of(&piece)}: elements of different ranks can't be padded into one batch")
+                         f"{shape_of(&piece)}: elements of different ranks can't be padded into one batch"
+                         f"{unless_empty_list(shape_of(&piece), other)}")
     cdef list most = []
     cdef list least = []
     for axis in range(measures.ndim):

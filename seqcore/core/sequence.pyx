@@ -250,7 +250,7 @@ cdef Gathering gather(object tensors, cnp.dtype dtype, bint copied=False):
         share = (<Container>tensors).whole()
         news.dtype = (<Container>tensors)._dtype
         if dtype is not None and news.dtype is not dtype:
-            raise TypeError(mismatch("the sequence", news.dtype, dtype))
+            raise TypeError(mismatch("the added sequence", news.dtype, dtype))
         if copied and size_of(share.store):
             news.store = compact_store(share.store, news.dtype)
         else:

@@ -36,7 +36,7 @@ from seqcore.core.store cimport (
     shaped_table, size_of, store_of, strides_of, views_table,
 )
 from seqcore._arguments.integers import integers, within_64_bits
-from seqcore._arguments.shown import MASKED, got, shown_number
+from seqcore._arguments.shown import MASKED, got, shown_number, unless_empty_list
 from seqcore._arguments.tensors import as_tensor
 
 cnp.import_array()
@@ -802,7 +802,7 @@ cdef int raise_for_join(Status status, Join *plan, Store *store) except -1:
     if status == DAMAGED or not read_one(store, plan.at, &piece, dims):
         raise_damaged(store, min(plan.at, size_of(store) - 1))
     what = "rank" if status == RANK_DIFFERS else "shape"
-    also = ""
+    also = unless_empty_list(shape_of(&piece), shape_of(&plan.first))
     if plan.stacking and status != RANK_DIFFERS:
         also = "; seq.to_padded() stacks them padded, list(seq) is a list of them"
     raise ValueError(

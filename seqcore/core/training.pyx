@@ -29,7 +29,7 @@ from seqcore.core.store cimport (
     take_whole, views_table,
 )
 from seqcore.core.interrupts import let_others_in
-from seqcore._arguments.shown import shown_number
+from seqcore._arguments.shown import shown_number, unless_empty_list
 
 cnp.import_array()
 
@@ -1311,7 +1311,7 @@ cdef object rows_at(Store *store, cnp.dtype dtype, Py_ssize_t position, cnp.ndar
         given = shape_of(&first)
         read_one(store, 0, &first, dims)
         raise ValueError(f"element {at} has shape {given}, but element 0 has shape {shape_of(&first)}: rows "
-                         "of different shapes don't make an array")
+                         f"of different shapes don't make an array{unless_empty_list(given, shape_of(&first))}")
     if strings:
         count_strings(rows)
     return rows

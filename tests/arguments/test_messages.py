@@ -53,7 +53,7 @@ MISTAKES = [
     ("seq.extend([F4, F4, F8])", TypeError, ["tensors[2]", "float32", "float64", ".astype('float32')"]),
     ("seq + [F4, F8]", TypeError, ["tensors[1]", "float32", "float64"]),
     ("seq[0:2] = [F4, F8]", TypeError, ["tensors[1]", "float32", "float64"]),
-    ("seq + sq.TensorSequence([F8])", TypeError, ["the sequence has dtype float64", ".astype('float32')"]),
+    ("seq + sq.TensorSequence([F8])", TypeError, ["the added sequence has dtype float64", "('float32')"]),
     ("sq.TensorSequence([F8, ['a']])", TypeError, ["tensors[1]", "'a'", "float64", "strings"]),
     ("sq.TensorSequence(['a', F8])", TypeError, ["tensors[1]", "float64", "string"]),
     # Python values that would need another dtype.
@@ -87,11 +87,16 @@ MISTAKES = [
     ("sq.TensorSequence([F8, None])", TypeError, ["tensors[1]", "None", "expected an array"]),
     ("sq.TensorSequence([np.array(['a', b'b'], object)])", TypeError, ["tensors[0]", "bytes"]),
     ("sq.TensorSequence([{'a': F8}])", TypeError, ["tensors[0]", "dict", "expected an array"]),
+    ("sq.TensorSequence(np.array({'a': F8}, object))", TypeError, ["shape ()", "array.item()"]),
+    ("sq.TensorSequence([np.array({'a': F8}, object)])", TypeError, ["is an object array", "array.item()"]),
+    ("sq.TensorSequence([np.array([b'ab'])])", TypeError, ["bytes16", "array.astype(str)"]),
+    ("sq.TensorSequence([np.zeros(2, np.longdouble)])", TypeError, ["array.astype('float64')"]),
+    ("sq.TensorSequence([np.array([[1], [2, 3]], object)])", TypeError, ["from_arrow(series)"]),
     ("sq.TensorSequence([F8, np.ma.array([1.0])])", TypeError, ["tensors[1]", "masked", ".filled()"]),
     (
         "sq.TensorSequence([F8, np.array(['2020'], 'M8[D]')])",
         TypeError,
-        ["tensors[1]", "datetime64", "float32"],
+        ["tensors[1]", "datetime64", "float32", "array.view('int64')"],
     ),
     ("seq.append(seq)", TypeError, ["the tensor is a TensorSequence", "extend", "concat_from_sequence"]),
     ("sq.TensorSequence([seq, seq])", TypeError, ["tensors[0] is a TensorSequence", "concat_from_sequence"]),
@@ -134,6 +139,11 @@ MISTAKES = [
         ["offsets[1] is 4", "lengths?", "from_lengths"],
     ),
     ("sq.TensorSequence.from_offsets(rows, [0, 12])", ValueError, ["offsets[1] is 12", "length 10"]),
+    # Elements of several ranks, of which an empty list is one.
+    ("sq.TensorSequence([[[1, 2]], []]).values()", ValueError, ["element 1", "np.empty((0, 2))"]),
+    ("sq.TensorSequence([[], [[1, 2]]]).take_rows(-1, empty=0)", ValueError, ["np.empty((0, 2))"]),
+    ("sq.TensorSequence([[[1, 2]], []]).reduce(np.sum)", ValueError, ["element 1", "np.empty((0, 2))"]),
+    ("pyarrow.array(sq.TensorSequence([[], [[1, 2]]]))", ValueError, ["element 1", "np.empty((0, 2))"]),
     # Padding.
     ("sq.TensorSequence.from_padded(array)", TypeError, ["needs lengths", "split_to_sequence"]),
     ("sq.TensorSequence.from_padded(array, mask)", ValueError, ["mask has shape", "as the batch"]),
