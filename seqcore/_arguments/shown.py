@@ -52,8 +52,9 @@ def shown_number(value):
 
 def unless_empty_list(shape, other):
     """Return what to write in place of an empty list, if one of two shapes is that of one."""
-    short, long = sorted([shape, other], key=len)
-    return f"; write np.empty({(0, *long[1:])}) in place of []" if short == (0,) and len(long) > 1 else ""
+    if len(other) < len(shape):
+        shape, other = other, shape
+    return f"; write np.empty({(0, *other[1:])}) in place of []" if shape == (0,) and len(other) > 1 else ""
 
 
 def shown_error(error):
