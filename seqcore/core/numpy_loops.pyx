@@ -859,10 +859,7 @@ cdef object reduced_elements(Store *store, cnp.dtype dtype, object how, object a
     reduction.room = 0
     reduction.work = REDUCED_BETWEEN_SIGNALS
     reduction.flags = 0
-    try:
-        run(&reduction, store, dtype, plan, result, counts)
-    finally:
-        free(reduction.copied)
+    run(&reduction, store, dtype, plan, result, counts)
     if flags != NULL and reduction.operation in (SUM, PROD, VAR):   # where numbers are compared, NaN sets one
         flags[0] = reduction.flags
     count(REDUCED, n)
@@ -894,6 +891,9 @@ cdef int run(Reduction *reduction, Store *store, cnp.dtype dtype, object plan, c
             with nogil:
                 status = reduce_all(reduction, part, out, lengths)
         reduction.flags |= fetestexcept(FE_FLAGS)
+        free(reduction.copied)
+        reduction.copied = NULL
+        reduction.room = 0
         raise_for_reduction(status, reduction, store, first, plan.name)
         first += some
         out += some * nbytes
