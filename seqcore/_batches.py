@@ -5,10 +5,10 @@ epoch, so that the number of batches is. Without a mixture of sources each eleme
 source's elements are sorted by length and divided into as many equal parts as an epoch draws elements from
 it, and a slot is filled from a part.
 
-The slots in order of falling length are divided into strata, which `core.order` mixes. For packs, neighboring
-slots form rows. One best fit over the longest elements of rows says which rows go together: a stratum is
-these rows, and each of its packs gets one element of each. That needs hardly more packs than best fit over
-all elements: about as many as a row is wide.
+The slots in order of falling length are divided into strata, which `core.training` mixes. For packs,
+neighboring slots form rows. One best fit over the longest elements of rows says which rows go together: a
+stratum is these rows, and each of its packs gets one element of each. That needs hardly more packs than best
+fit over all elements: about as many as a row is wide.
 """
 
 from __future__ import annotations

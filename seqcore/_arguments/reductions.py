@@ -288,10 +288,10 @@ def _kernel(ufunc, name, dtype, result, asked):
     work = None
     if operation in ("any", "all") and result.kind == "b":
         work = dtype if dtype.kind == "b" else _wider(dtype)
-        return operation, work, result
+        return (operation if dtype.kind == "b" or work in _OF_KERNELS else None), work, result
     if operation in ("argmin", "argmax"):
         work = np.dtype(np.uint8) if dtype.kind == "b" else _wider(dtype)
-        return (None if work.kind == "c" else operation), work, np.dtype(np.int64)
+        return (None if work not in _OF_KERNELS or work.kind == "c" else operation), work, np.dtype(np.int64)
     if operation in ("min", "max"):
         if result.kind == "b" and dtype.kind == "b":
             return {"min": "all", "max": "any"}[operation], dtype, result

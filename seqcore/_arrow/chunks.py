@@ -241,7 +241,7 @@ def _lists(chunk, start, stop):
 
 
 def _unequal(lists, start, ends):
-    """Return elements from lists of lists, of which each element may have another shape.
+    """Return elements from lists of lists, whose shapes may differ.
 
     `ends` says where each element begins and ends among the outer lists.
     """

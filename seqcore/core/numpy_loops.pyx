@@ -1021,6 +1021,10 @@ cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
     comparison.locked = False
     if dtype.type_num == cnp.NPY_OBJECT:
         comparison.kind = TEXT
+    elif cnp.PyTypeNum_ISUSERDEF(dtype.type_num):
+        if dtype.kind != c"V" or dtype.itemsize != 2:   # bfloat16, whose name is Python code
+            raise TypeError(f"elements of dtype {dtype} can't be compared")
+        comparison.kind = BFLOAT
     elif dtype.kind == c"i" or dtype.kind == c"u":
         comparison.kind = EXACT
     elif dtype.kind == c"b":
@@ -1029,8 +1033,6 @@ cdef int begin_comparison(Comparison *comparison, cnp.dtype dtype) except -1:
         comparison.kind = HALF if dtype.itemsize == 2 else SINGLE if dtype.itemsize == 4 else DOUBLE
     elif dtype.kind == c"c":
         comparison.kind = SINGLE_PAIR if dtype.itemsize == 8 else DOUBLE_PAIR
-    elif cnp.PyTypeNum_ISUSERDEF(dtype.type_num):   # of element types bfloat16 alone; its name is Python code
-        comparison.kind = BFLOAT
     else:
         raise TypeError(f"elements of dtype {dtype} can't be compared")
     return 0

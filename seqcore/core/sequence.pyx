@@ -3,16 +3,16 @@
 ::
 
     sequence      the class: list methods, positions, selections, pickle
-    ragged        values, lengths, offsets, padding, reductions, Arrow
+    ragged        values, lengths, offsets, rows, reductions
+    conversion    from and to lists, arrays, other dtypes, padded batches, Arrow
     gather        from many arrays and lists, into one buffer
-    conversion    to lists, arrays and other dtypes
 
 Sections::
 
     pinned      bytes that elements keep alive
     gather      many tensors put into one buffer
-    conversion  from and to arrays, lists, dtypes
-    ragged      values, lengths, padding, reductions
+    conversion  from and to lists, arrays, dtypes, padded batches, Arrow
+    ragged      values, lengths, offsets, rows, reductions
     sequence    the class `TensorSequence`
 """
 

@@ -18,6 +18,7 @@ from seqcore.onnx._model.graph import Node
 from seqcore.onnx._model.load import parse, place_of
 from seqcore.onnx._model.prepare import prepare
 from seqcore.onnx._model.prepared import Prepared
+from seqcore.onnx._model.record import Operator, record_named
 from seqcore.onnx._model.types import UNKNOWN, join, sequence, tensor, to_type_proto
 from seqcore.onnx._model.weights import without_weights
 from seqcore.onnx._model.writing import to_message
@@ -207,3 +208,11 @@ def test_of_a_branch_of_unknown_type_the_other_tells_all_but_the_shape(known):
     assert either == join(known, UNKNOWN)
     assert (either.kind, either.number, either.shape) == (known.kind, known.number, None)
     assert join(known, known) == known
+
+
+def test_each_operator_on_sequences_has_a_record():
+    """Without one, a session would run it on lists."""
+    for schema in onnx.defs.get_all_schemas_with_history():
+        types = [kind for value in (*schema.inputs, *schema.outputs) for kind in value.types]
+        if not schema.domain and any(kind.startswith(("seq(", "optional(")) for kind in types):
+            assert type(record_named(schema.name)) is not Operator, schema.name

@@ -12,6 +12,7 @@ from test_reduce import AS_UFUNC, FUNCTIONS, MOMENTS, OTHERS, PLACES, UFUNCS, as
 
 import seqcore as sq
 from seqcore import TensorSequence
+from seqcore._arguments.reductions import _kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -196,3 +197,10 @@ def test_overflow_of_16_bits_warns_as_numpy_does():
     with warnings.catch_warnings(action="error"):
         assert TensorSequence([np.full(3, 3e38, np.float32)]).reduce(np.sum).tolist() == [np.inf]
         assert seq.reduce(np.sum, dtype=np.float32).tolist() == [180_000]
+
+
+@pytest.mark.parametrize("name", ["any", "all", "argmin", "argmax"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_no_kernel_takes_a_type_that_it_does_not_know(name, dtype):
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype))
+    assert _kernel(None, name, dtype, np.dtype(bool), None)[0] is None

@@ -2,6 +2,7 @@
 
 import copy
 import copyreg
+import inspect
 import json
 import pickle
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqcore import BatchSampler
+from seqcore.samplers import _ARGUMENTS, _LIMITS
 
 LENGTHS = st.lists(st.integers(0, 12), min_size=4, max_size=60)
 LIMITS = st.sampled_from([{"batch_size": 1}, {"batch_size": 4}, {"max_tokens": 24}, {"capacity": 30}])
@@ -228,3 +230,11 @@ def test_pickled_in_the_middle_of_an_epoch():
     back = pickle.loads(pickle.dumps(sampler))
     assert back.state_dict() == sampler.state_dict()
     assert list(back)[:3] == taken
+
+
+def test_each_argument_is_in_pickles_and_states():
+    """One that is forgotten there would be its default afterwards."""
+    arguments = inspect.signature(BatchSampler).parameters.keys() - {"lengths", *_LIMITS}
+    assert {*_ARGUMENTS} == arguments
+    mixing = BatchSampler([1, 2, 3], batch_size=1, sources=[0, 0, 1], weights=[1, 1])
+    assert arguments - mixing.state_dict().keys() == {"rank", "world_size"}

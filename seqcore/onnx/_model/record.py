@@ -1,9 +1,10 @@
 """The record of an operator: the one place where all is said about it.
 
-Passes, engines and checks ask the record of a node (`record_of`) and know no operator themselves. What
-`Operator` says is the worst that an operator could be, so that one without a record, or a record that leaves
-something out, costs speed and nothing else. To add an operator is to add a file here: a class with the
-decorator, and its line in `__init__`.
+Passes, engines and checks ask the record of a node (`record_of`) for what holds of any operator. What
+`Operator` says is the worst that an operator could be, so that an operator on tensors without a record, or a
+record that leaves something out, costs speed and nothing else. Operators on sequences need one, and those
+that edit a list are also known by name where edits are followed. To add an operator is to add a file to
+`_operators`: a class with the decorator, and its line in `__init__`.
 """
 
 from __future__ import annotations
