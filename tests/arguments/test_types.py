@@ -6,14 +6,11 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from support.strategies import NAMES, NUMERIC_NAMES, assert_holds, dtype_of, filled
+from support.strategies import NAMES, assert_holds, dtype_of, filled
 
 from seqcore import TensorSequence, element_type, sequence_empty, split_to_sequence
 
 pytestmark = pytest.mark.mostly_slow(2)
-
-INTEGERS = [name for name in NUMERIC_NAMES if "int" in name]
 
 
 def holds(seq, *arrays):
@@ -148,87 +145,6 @@ def test_numpy_strings_are_strings():
     seq = TensorSequence([np.str_("a")], dtype=str)
     seq.append(np.array([np.str_("b")], object))
     holds(seq, np.array("a", object), np.array(["b"], object))
-
-
-# --- Python values where the type is known ---
-
-
-def becomes(name, value, expected=None):
-    """A value goes into a sequence of the type, alone and among others, and comes out as expected."""
-    expected = np.array(value if expected is None else expected, dtype_of(name))
-    seq = TensorSequence([value], dtype=name)
-    seq.append(value)
-    seq.insert(0, value)
-    seq[1:1] = [value]
-    seq[0] = value
-    seq += [value]
-    holds(seq, *[expected] * 5)
-
-
-def is_refused(name, value, error):
-    """A value doesn't go into a sequence of the type, which stays as it was."""
-    seq = TensorSequence([filled(name, 2)])
-    for put in (
-        lambda: seq.append(value),
-        lambda: seq.__setitem__(0, value),
-        lambda: seq.__setitem__(slice(0, 1), [value]),
-        lambda: TensorSequence([value], dtype=name),
-        lambda: TensorSequence([filled(name, 2), value]),
-    ):
-        with pytest.raises(error):
-            put()
-    holds(seq, filled(name, 2))
-
-
-@pytest.mark.parametrize("name", INTEGERS)
-def test_integers_are_taken_up_to_the_limits(name):
-    info = np.iinfo(name)
-    for value in (info.min, info.max, [info.min, info.max]):
-        becomes(name, value)
-    for value in (
-        info.min - 1,
-        info.max + 1,
-        [0, info.max + 1],
-        [[info.min - 1]],
-        10**30,
-        -(10**30),
-        [10**30],
-    ):
-        is_refused(name, value, OverflowError)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("float16", 1e300),
-        ("float16", 70000),
-        ("float16", 7e4),
-        ("float16", [1.0, -1e10]),
-        ("float32", 1e300),
-        ("float32", -1e39),
-        ("float32", [[1e39]]),
-        ("float32", 10**40),
-        ("float32", 10**400),
-        ("float64", 10**400),
-        ("float64", [1.0, 10**400]),
-        ("complex64", 1e300),
-        ("complex64", 1e300j),
-        ("complex64", [1, 1e39 + 1j]),
-        ("complex64", 10**400),
-        ("complex128", 10**400),
-    ],
-)
-def test_too_large_for_the_type_is_an_overflow_error(name, value):
-    is_refused(name, value, OverflowError)
-
-
-numbers = st.one_of(
-    st.booleans(),
-    st.integers(-(2**65), 2**65),
-    st.floats(allow_nan=False),
-    st.complex_numbers(allow_nan=False),
-    st.sampled_from(NUMERIC_NAMES).map(lambda name: filled(name, 2)[1]),
-)
 
 
 # --- Python values where there is no type yet ---
