@@ -4,7 +4,6 @@ import functools
 import random
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -318,17 +317,6 @@ def mapped(tensors, **options):
     ids=["constructor", "copy", "generator", "Columns", "save", "map", "map on threads"],
 )
 class TestEmptyLists:
-    @pytest.mark.parametrize("empty", [[], (), reduce(lambda inner, _: [inner], range(63), [])])
-    @pytest.mark.parametrize(
-        ("value", "dtype"),
-        [([2**53 + 1], "int64"), ([2**63], "uint64"), (["a"], object), ([True], bool), ([0.5], "float64")],
-    )
-    def test_say_nothing_about_the_type(self, make, tmp_path, empty, value, dtype):
-        for tensors in ([empty, value], [empty, empty, value, empty], [value, empty]):
-            seq = make(tensors, tmp_path)
-            assert seq.dtype == dtype
-            assert seq.tolist() == [list(one) for one in tensors]
-
     def test_alone_are_float64(self, make, tmp_path):
         seq = make([[], []], tmp_path)
         assert (seq.dtype, seq.shapes) == (np.float64, [(0,), (0,)])
