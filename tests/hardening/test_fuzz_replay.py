@@ -2,13 +2,11 @@
 
 import importlib
 import itertools
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.processes import output_of
 from support.random_cases import examples, run_seed
 
 TESTS = Path(__file__).parents[1]
@@ -47,8 +45,5 @@ def test_models(tmp_path):
     inputs = inputs_of(target_of("models"), examples(80), examples(200))
     for i, data in enumerate(inputs):
         (tmp_path / f"{i:03}").write_bytes(data)
-    command = [sys.executable, "-m", "hardening.fuzz", "models", "replay", tmp_path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stdout[-200:] + ended.stderr
-    assert len(ended.stdout.splitlines()) == len(inputs)
+    output = output_of("-m", "hardening.fuzz", "models", "replay", tmp_path)
+    assert len(output.splitlines()) == len(inputs)

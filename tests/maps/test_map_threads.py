@@ -4,7 +4,6 @@ import contextlib
 import contextvars
 import gc
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ import weakref
 import numpy as np
 import pytest
 from support.bodies import COLOR, FailAt, Refusal, numbers, slowly, within
+from support.processes import run_python
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -26,9 +26,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
 def run(script, seconds=60):
     """Run a script in a process of its own; return what it prints."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-W", "error", "-c", script]
-    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds)
+    outcome = run_python("-W", "error", "-c", script, timeout=seconds)
     assert (outcome.returncode, outcome.stderr) == (0, "")
     return outcome.stdout
 

@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 from support import bodies
 from support.bodies import FailAt, Refusal, numbers
+from support.processes import run_python
 
 import seqcore as sq
 
@@ -118,14 +118,7 @@ except KeyboardInterrupt:
 class TestCtrlC:
     def press(self, script, *arguments):
         """Run a script; return what it tells, and what it has complained about."""
-        outcome = subprocess.run(
-            [sys.executable, "-c", script, *arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        outcome = run_python("-c", script, *arguments, start_new_session=True)
         assert outcome.returncode == 0, outcome.stderr
         return *json.loads(outcome.stdout), outcome.stderr
 

@@ -3,14 +3,13 @@
 import os
 import pickle
 import signal
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support import bodies
 from support.bodies import FailAt, Inline, Recording, Refusal, numbers, within
+from support.processes import run_python
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -107,11 +106,7 @@ sq.sequence_map(bodies.at, bodies.numbers(50), np.arange(1 << 20), executor=Kill
             }
 
         before = shared_files()
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "TMPDIR": str(tmp_path),
-        }
-        done = subprocess.run([sys.executable, "-c", script, str(int(by))], env=environment, timeout=60)
+        done = run_python("-c", script, int(by), timeout=60, TMPDIR=str(tmp_path))
         assert done.returncode == -by
         assert not shared_files() - before
         assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,6 @@ import gc
 import operator
 import os
 import signal
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -13,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from support.processes import run_python
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -86,14 +86,7 @@ def test_ends_a_reduction_of_rows(call):
 
 
 def interrupted(script):
-    outcome = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    outcome = run_python("-c", script, timeout=120, start_new_session=True)
     assert (outcome.stdout, outcome.stderr) == ("interrupted\n", "")
 
 
