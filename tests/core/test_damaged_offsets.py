@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.arrow.producers import Node, lists, numbers
 from support.damaged_elements import assert_damaged
-from support.saved import pa, write_column
+from support.saved import pa, shaped_table, write_column
 
 import seqcore as sq
 from seqcore import TensorSequence
@@ -184,13 +184,7 @@ def test_tensors_of_their_own_shapes(part, order):
         extents[1] = 2**16, 2**16
         extents[2] = -1, 0
         damaged = {1, 2}
-    data = pa.ListArray.from_arrays(pa.array(ends), pa.array(flat))
-    struct = pa.StructArray.from_arrays(
-        [data, pa.FixedSizeListArray.from_arrays(pa.array(extents.ravel()), 2)], ["data", "shape"]
-    )
-    text = "{}" if order is None else f'{{"permutation": {order}}}'
-    marks = {"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": text}
-    table = pa.Table.from_arrays([struct], schema=pa.schema([pa.field("t", struct.type, metadata=marks)]))
+    table = shaped_table(flat, ends, extents, order)
     whole = [flat[0:2].reshape(1, 2), None, None, flat[6:9].reshape(3, 1)]
     model = [one if one is None or order is None else one.T for one in whole]
     assert_damaged(TensorSequence.from_arrow(table), damaged, model)

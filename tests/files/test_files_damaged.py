@@ -10,7 +10,7 @@ import pytest
 from support import damaged_files, odd_files
 from support.processes import lines_of
 from support.random_cases import run_seed
-from support.saved import needs_proc, open_files, pa, ragged, write_column
+from support.saved import needs_proc, open_files, pa, ragged, shaped_table, write_column, write_table
 from support.strategies import assert_holds
 
 import seqcore as sq
@@ -142,14 +142,7 @@ def test_a_size_that_no_memory_holds(path):
 def test_a_shape_that_is_not_the_data_s(path):
     """Tensors whose shape doesn't go with how many numbers there are."""
     for shape in ([2, 3], [-1, -4], [1 << 16, 1 << 16], [0, 5], [(1 << 31) - 1] * 2, [-2, 2]):
-        data = pa.array([[1, 2, 3, 4]], pa.list_(pa.int64()))
-        struct = pa.StructArray.from_arrays(
-            [data, pa.array([shape], pa.list_(pa.int32(), 2))], ["data", "shape"]
-        )
-        marks = {"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": "{}"}
-        table = pa.Table.from_arrays([struct], schema=pa.schema([pa.field("t", struct.type, metadata=marks)]))
-        with pa.ipc.new_file(str(path), table.schema) as to:
-            to.write_table(table)
+        write_table(path, shaped_table([1, 2, 3, 4], [0, 4], [shape]))
         seq = sq.load(path)
         for use in (lambda seq: seq[0], list, TensorSequence.tolist, lambda seq: seq.shapes):
             with pytest.raises(ValueError, match=f"element 0.*can't be read.*{re.escape(str(path))}"):

@@ -16,11 +16,10 @@ import threading
 import time
 
 import numpy as np
+from support.saved import pa, shaped_table, write_table
 
 import seqcore as sq
 from seqcore import TensorSequence
-
-pa = __import__("pyarrow")
 
 N = 3000
 
@@ -30,29 +29,17 @@ def write(path, kind):
     lengths = [3, 0, 4, 1] * (N // 4)
     ends = np.cumsum([0, *lengths])
     width = "<i8" if kind == "large_list" else "<i4"
-    if kind == "texts":
-        values = pa.array([f"text {i}" for i in range(ends[-1])])
-    else:
-        values = pa.array(np.arange(ends[-1]))
+    values = pa.array([f"text {i}" for i in range(ends[-1])]) if kind == "texts" else np.arange(ends[-1])
     if kind == "tensors":
         shapes = np.column_stack([lengths, np.ones(N, int)])
-        struct = pa.StructArray.from_arrays(
-            [
-                pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values),
-                pa.FixedSizeListArray.from_arrays(pa.array(shapes.ravel(), pa.int32()), 2),
-            ],
-            ["data", "shape"],
-        )
-        marks = {"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": "{}"}
-        table = pa.Table.from_arrays([struct], schema=pa.schema([pa.field("t", struct.type, metadata=marks)]))
+        table = shaped_table(values, ends, shapes)
         targets = [ends.astype(width).tobytes(), shapes.astype("<i4").tobytes()]
     else:
         of = pa.LargeListArray if kind == "large_list" else pa.ListArray
         array = of.from_arrays(pa.array(ends, pa.int64() if kind == "large_list" else pa.int32()), values)
         table = pa.table({"t": array})
         targets = [ends.astype(width).tobytes()]
-    with pa.ipc.new_file(path, table.schema) as to:
-        to.write_table(table)
+    write_table(path, table)
     with open(path, "rb") as file:
         data = file.read()
     return [(data.index(one), one, int(width[2])) for one in targets]

@@ -11,19 +11,11 @@ import sys
 import numpy as np
 import pytest
 from support import damaged_files
+from support.saved import pa, write_table
 
 import seqcore as sq
 
-pa = pytest.importorskip("pyarrow")
-
 CASES = {}
-
-
-def by_pyarrow(path, table, stream=False, max_chunksize=None, **options):
-    new = pa.ipc.new_stream if stream else pa.ipc.new_file
-    options = pa.ipc.IpcWriteOptions(**options)
-    with pa.OSFile(path, "wb") as sink, new(sink, table.schema, options=options) as to:
-        to.write_table(table, max_chunksize=max_chunksize)
 
 
 def ours(path):
@@ -68,11 +60,11 @@ def changed(name, make, numbers, dtype, at, value):
 
 def column(name, make, **options):
     """A case of pyarrow's with one column."""
-    CASES[name] = lambda path: by_pyarrow(path, pa.table({"t": make()}), **options)
+    CASES[name] = lambda path: write_table(path, pa.table({"t": make()}), **options)
 
 
 def table(name, make, **options):
-    CASES[name] = lambda path: by_pyarrow(path, make(), **options)
+    CASES[name] = lambda path: write_table(path, make(), **options)
 
 
 # --- cut, and changed in what describes the file ---
@@ -104,13 +96,13 @@ for at, value in (
 ):
     changed("offsets", ours, OFFSETS, "i8", at, value)
 for at, value in ((1, 2**30), (3, 2**30), (1, -1), (2, 1), (0, -5)):
-    make = lambda path: by_pyarrow(path, pa.table({"t": ["ab", "", "cde"]}))  # noqa: E731
+    make = lambda path: write_table(path, pa.table({"t": ["ab", "", "cde"]}))  # noqa: E731
     changed("offsets of texts", make, [0, 2, 2, 5], "i4", at, value)
 
 
 def views(path):
     starts, sizes = pa.array([0, 2, 5], pa.int32()), pa.array([2, 3, 1], pa.int32())
-    by_pyarrow(path, pa.table({"t": pa.ListViewArray.from_arrays(starts, sizes, pa.array(range(6)))}))
+    write_table(path, pa.table({"t": pa.ListViewArray.from_arrays(starts, sizes, pa.array(range(6)))}))
 
 
 for at, value in ((1, 99), (1, -2), (2, 2**31 - 1)):
@@ -120,9 +112,9 @@ for at, value in ((1, -3), (1, 2**31 - 1), (2, 0)):
 for at, value in ((2, 2**30), (0, -2), (3, 0)):
     changed("shapes", tensors, [2, 3, 3, 5], "i4", at, value)
 changed("offsets of tensors", tensors, [0, 6, 21], "i4", 1, 2**30)
-lists_in_lists = lambda path: by_pyarrow(path, pa.table({"t": [[[1, 2], [3, 4]], [[5, 6]]]}))  # noqa: E731
+lists_in_lists = lambda path: write_table(path, pa.table({"t": [[[1, 2], [3, 4]], [[5, 6]]]}))  # noqa: E731
 changed("inner offsets", lists_in_lists, [0, 2, 4, 6], "i4", 2, 2**30)
-encoded = lambda path: by_pyarrow(  # noqa: E731
+encoded = lambda path: write_table(  # noqa: E731
     path,
     pa.table({"t": pa.DictionaryArray.from_arrays(pa.array([1, 0, 1, 1], pa.int32()), pa.array(["x", "y"]))}),
 )
@@ -202,7 +194,7 @@ by_polars("no rows", lambda pl: pl.DataFrame({"a": []}))
 def by_duckdb(query):
     def write(path):
         duckdb = pytest.importorskip("duckdb")
-        by_pyarrow(path, duckdb.sql(query).to_arrow_table())
+        write_table(path, duckdb.sql(query).to_arrow_table())
 
     CASES[f"duckdb: {query}"] = write
 

@@ -101,18 +101,11 @@ def tensors(permutation):
     """Of shapes of their own, in C order or with axes in another order in memory."""
 
     def make(numbers, lengths):
+        from support.saved import shaped_table
+
         shapes = [(n, i % 3, 2) for i, n in enumerate(lengths)]
         flat = [numbers.array(int(np.prod(shape))) for shape in shapes]
-        values = np.concatenate(flat)
-        data = pa.ListArray.from_arrays(
-            pa.array(np.cumsum([0, *map(len, flat)]), pa.int32()), pa.array(values)
-        )
-        extents = pa.FixedSizeListArray.from_arrays(pa.array(np.ravel(shapes), pa.int32()), 3)
-        struct = pa.StructArray.from_arrays([data, extents], ["data", "shape"])
-        text = "{}" if permutation is None else f'{{"permutation": {permutation}}}'
-        marks = {"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": text}
-        field = pa.field("t", struct.type, metadata=marks)
-        table = pa.Table.from_arrays([struct], schema=pa.schema([field]))
+        table = shaped_table(np.concatenate(flat), np.cumsum([0, *map(len, flat)]), shapes, permutation)
         model = [one.reshape(shape) for one, shape in zip(flat, shapes, strict=True)]
         if permutation is not None:
             model = [one.transpose(permutation) for one in model]

@@ -72,16 +72,28 @@ def ragged(lengths, name="int32", behind=(), start=0):
     return sq.TensorSequence.from_lengths(values, lengths)
 
 
-def write_table(path, table, max_chunksize=None, **options):
-    """Arrow's IPC file format by pyarrow's own hand."""
+def write_table(path, table, max_chunksize=None, stream=False, **options):
+    """Arrow's IPC file format by pyarrow's own hand, or the format of streams."""
+    new = pa.ipc.new_stream if stream else pa.ipc.new_file
     options = pa.ipc.IpcWriteOptions(**options)
-    with pa.OSFile(os.fspath(path), "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as to:
+    with pa.OSFile(os.fspath(path), "wb") as sink, new(sink, table.schema, options=options) as to:
         to.write_table(table, max_chunksize=max_chunksize)
     return path
 
 
 def write_column(path, array, name="tensors", **options):
     return write_table(path, pa.table({name: array}), **options)
+
+
+def shaped_table(items, ends, shapes, order=None):
+    """A table of tensors of their own shapes, in C order, or with their axes in another order in memory."""
+    shapes = np.asarray(shapes)
+    data = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(items))
+    extents = pa.FixedSizeListArray.from_arrays(pa.array(shapes.ravel(), pa.int32()), shapes.shape[1])
+    struct = pa.StructArray.from_arrays([data, extents], ["data", "shape"])
+    text = "{}" if order is None else f'{{"permutation": {order}}}'
+    marks = {"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": text}
+    return pa.Table.from_arrays([struct], schema=pa.schema([pa.field("t", struct.type, metadata=marks)]))
 
 
 def contents(folder):
