@@ -22,35 +22,26 @@ class TestBlocks:
     @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "int32", "float64", "complex128"])
     @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 5), (3, 1, 2)])
     def test_of_one_shape(self, options, dtype, shape):
-        def body(a):
-            return np.full(shape, a[0] % 100).astype(dtype)
-
-        result = sq.sequence_map(body, numbers(1000), **options)
-        assert_holds(result, [body(a) for a in numbers(1000)])
-        result._check()
-
-    def test_of_different_lengths(self, options):
-        def body(a):
-            return np.full((int(a[0]) % 7 + 1, 2), a[0])
-
-        result = sq.sequence_map(body, numbers(1000), **options)
-        assert_holds(result, [body(a) for a in numbers(1000)])
-
-    def test_of_different_shapes(self, options):
-        """Blocks of few results are given up."""
-
-        def body(a):
-            return np.full([(2,), (1, 2), (), (3, 4)][int(a[0]) % 4], a[0])
-
-        result = sq.sequence_map(body, numbers(1000), **options)
-        assert_holds(result, [body(a) for a in numbers(1000)])
+        self.check(lambda a: np.full(shape, a[0] % 100).astype(dtype), options)
 
     @pytest.mark.parametrize(
-        "body", [np.sum, lambda a: int(a[0]), lambda a: a[0]], ids=["sum", "int", "item"]
+        "body",
+        [
+            lambda a: np.full((int(a[0]) % 7 + 1, 2), a[0]),
+            lambda a: np.full([(2,), (1, 2), (), (3, 4)][int(a[0]) % 4], a[0]),
+            lambda a: np.arange(a[0] % 3),
+            np.sum,
+            lambda a: int(a[0]),
+            lambda a: a[0],
+        ],
+        ids=["other lengths", "other shapes, which give blocks up", "empty ones", "sum", "int", "item"],
     )
-    def test_of_numbers(self, options, body):
+    def test_of(self, options, body):
+        self.check(body, options)
+
+    def check(self, body, options):
         result = sq.sequence_map(body, numbers(1000), **options)
-        assert_holds(result, [np.array(i) for i in range(1000)])
+        assert_holds(result, [np.asarray(body(a)) for a in numbers(1000)])
 
     def test_of_several_outputs(self, options):
         kept = [np.array([k]) for k in range(3)]
@@ -64,13 +55,6 @@ class TestBlocks:
         assert_holds(results[2], [kept[i % 3] for i in range(1000)])
         assert_holds(results[3], [np.zeros(600) + i for i in range(1000)])
         assert all(np.shares_memory(results[2][i], kept[i % 3]) for i in range(9))
-
-    def test_empty_results_in_between(self, options):
-        def body(a):
-            return np.arange(a[0] % 3)
-
-        result = sq.sequence_map(body, numbers(1000), **options)
-        assert_holds(result, [np.arange(i % 3) for i in range(1000)])
 
 
 class TestWhatIsMoved:

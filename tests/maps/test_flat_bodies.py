@@ -89,32 +89,6 @@ def test_two_sequences_of_equal_shapes(body, name):
     assert_maps(body, pieces(name, (2,)), pieces(name, (2,)))
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [(), (1,), (2,), (3, 2), (1, 2), (4, 1, 2), (3, 1), (0,), (1, 1, 1)],
-)
-def test_whole_arrays_that_broadcast_or_grow_the_result(shape):
-    whole = filled("int64", shape, start=40)
-    for seq in (
-        pieces("int64", (2,)),
-        pieces("int64"),
-        pieces("int64", (3, 2)),
-        tensors("int64"),
-        tensors("int64", [(), (2,), (1,), ()]),
-        tensors("int64", [(3, 2), (1, 2), (3, 1)]),
-    ):
-        assert_maps(np.subtract, seq, whole)
-        assert_maps(np.divmod, seq, whole)
-
-
-@pytest.mark.parametrize("shapes", [[(2,), (1,), (3,)], [(2, 2), (2,), (1, 2)]])
-def test_two_sequences_that_broadcast_by_turns(shapes):
-    """Both have as many items together, so that only their shapes tell."""
-    one, other = tensors("int64", shapes), tensors("int64", [shapes[1], shapes[0], shapes[2]])
-    assert_maps(np.subtract, one, other)
-    assert_maps(np.subtract, other, one)
-
-
 def test_a_third_input_is_out_and_read_only():
     seq, whole = tensors("int64", [(2,)] * 3), np.zeros(2, np.int64)
     for out in (whole, [whole.copy() for _ in range(3)]):

@@ -78,25 +78,6 @@ def test_results_are_as_long_as_elements(max_workers):
         assert_holds(found, [-one for one in seq])
 
 
-# --- nothing ---
-
-
-@AXES
-@WORKERS
-def test_empty_input(max_workers, new_axis):
-    body, none = Seen(), sq.sequence_empty()
-    options = {"new_axis": new_axis, "max_workers": max_workers}
-    with pytest.raises(ValueError, match="output_dtypes"):
-        sq.map_batches(body, none, **options)
-    one = sq.map_batches(body, none, output_dtypes="int16", **options)
-    assert isinstance(one, sq.TensorSequence)
-    assert (len(one), one.dtype) == (0, np.int16)
-    several = sq.map_batches(body, [], np.zeros(3), output_dtypes=("bool", "string"), **options)
-    assert isinstance(several, tuple)
-    assert [(len(seq), seq.dtype) for seq in several] == [(0, bool), (0, object)]
-    assert body.batches == []
-
-
 # --- against sequence_map ---
 
 
@@ -126,21 +107,6 @@ class TestOnAnExecutor:
 
 @WORKERS
 class TestRefused:
-    @AXES
-    def test_unequal_lengths(self, max_workers, new_axis):
-        body = Seen()
-        for counts in ((3, 2), (2, 3), (0, 1), (3, 0)):
-            given = [numbers(n) if n else sq.sequence_empty("int64") for n in counts]
-            with pytest.raises(ValueError, match=rf"(?s)(?=.*\b{counts[0]}\b)(?=.*\b{counts[1]}\b)"):
-                sq.map_batches(body, *given, new_axis=new_axis, max_workers=max_workers)
-        assert body.batches == []
-
-    @AXES
-    @pytest.mark.parametrize("seq", [np.zeros((2, 3)), None, 3, "ab"])
-    def test_no_sequence(self, max_workers, new_axis, seq):
-        with pytest.raises(TypeError, match=type(seq).__name__):
-            sq.map_batches(lambda b: b, seq, new_axis=new_axis, max_workers=max_workers)
-
     @pytest.mark.parametrize(
         ("options", "error"),
         [
