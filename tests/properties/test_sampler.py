@@ -1,6 +1,7 @@
 """BatchSampler beside a model: iter, next, set_epoch and states in any order; what comes in time."""
 
 import itertools
+import pickle
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +46,17 @@ class Model:
     def iter(self, _):
         self.iterators.append([iter(self.sampler), None, 0, 0])
 
-    def next(self, which):
+    def forget(self, _):
+        self.iterators = []
+
+    def next(self, _):
+        self.next_an_older(-1)
+
+    def next_to_the_end(self, _):
+        for _ in range(len(LENGTHS)):
+            self.next(_)
+
+    def next_an_older(self, which):
         if not self.iterators:
             return
         one = self.iterators[which % len(self.iterators)]
@@ -73,6 +84,12 @@ class Model:
         assert state["batches"] == min(done, count)
         self.states.append(state)
 
+    def pickle(self, _):
+        """What comes back has the state, and no iterators."""
+        self.sampler = pickle.loads(pickle.dumps(self.sampler))
+        self.iterators.clear()
+        self.save(_)
+
     def load(self, which):
         if self.states:
             state = self.states[which % len(self.states)]
@@ -81,47 +98,23 @@ class Model:
             self.iterators.clear()  # those of before are nobody's
 
 
-STEPS = {
+# A step is several calls; those with a number get the one that is drawn.
+BEGIN = ["forget", "iter", "next"]
+KINDS = {
     "one iterator at a time": [
-        "iter and next",
-        "next",
-        "next",
-        "set_epoch and iter",
-        "save",
-        "load and iter",
+        *(BEGIN, ["next"], ["next"], ["next to the end"]),
+        *(["forget", "set_epoch", "iter", "next"], ["save"], ["pickle"], ["load", *BEGIN]),
     ],
-    "an epoch set after iter()": ["iter", "next", "next", "set_epoch", "save", "load and iter"],
-    "older iterators go on": ["iter and next", "next an older", "next", "set_epoch", "save"],
+    "an epoch set after iter()": [["iter"], ["next"], ["next"], ["set_epoch"], ["save"], ["load", *BEGIN]],
+    "older iterators go on": [BEGIN, ["next an older"], ["next"], ["set_epoch"], ["save"]],
 }
-
-
-def steps(kind):
-    return st.lists(st.tuples(st.sampled_from(STEPS[kind]), st.integers(0, 3)), min_size=4, max_size=30)
 
 
 def follow(limit, options, steps):
     model = Model(limit, options)
-    for step, number in steps:
-        if step == "iter and next":
-            model.iterators = []
-            model.iter(0)
-            model.next(-1)
-        elif step == "set_epoch and iter":
-            model.iterators = []
-            model.set_epoch(number)
-            model.iter(0)
-            model.next(-1)
-        elif step == "load and iter":
-            model.load(number)
-            model.iterators = []
-            model.iter(0)
-            model.next(-1)
-        elif step == "next an older":
-            model.next(number)
-        elif step == "next":
-            model.next(-1)
-        else:
-            getattr(model, step)(number)
+    for calls, number in steps:
+        for call in calls:
+            getattr(model, call.replace(" ", "_"))(number)
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -130,21 +123,12 @@ OPTIONS = st.fixed_dictionaries(
 RANKS = st.sampled_from([{}, {"world_size": 2}, {"world_size": 2, "rank": 1}, {"world_size": 3, "rank": 1}])
 
 
-@given(st.sampled_from([*LIMITS]), OPTIONS, RANKS, steps("one iterator at a time"))
-def test_one_iterator_at_a_time(limit, options, ranks, steps):
-    follow(limit, options | ranks, steps)
-
-
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=examples(500), **UNSHRUNK)
-@given(st.sampled_from([*LIMITS]), OPTIONS, RANKS, steps("an epoch set after iter()"))
-def test_the_epoch_is_read_at_the_first_batch(limit, options, ranks, steps):
-    follow(limit, options | ranks, steps)
-
-
-@settings(max_examples=examples(500), **UNSHRUNK)
-@given(st.sampled_from([*LIMITS]), OPTIONS, RANKS, steps("older iterators go on"))
-def test_an_older_iterator_counts_for_no_newer_epoch(limit, options, ranks, steps):
-    follow(limit, options | ranks, steps)
+@given(st.sampled_from([*LIMITS]), OPTIONS, RANKS, st.data())
+def test_any_steps(kind, limit, options, ranks, data):
+    steps = st.tuples(st.sampled_from(KINDS[kind]), st.integers(0, 3))
+    follow(limit, options | ranks, data.draw(st.lists(steps, min_size=4, max_size=30)))
 
 
 # --- what comes ---

@@ -4,7 +4,6 @@ import copy
 import copyreg
 import inspect
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -114,16 +113,6 @@ def test_state_of_an_epoch_that_has_ended():
     assert len(list(sampler)) == 2
 
 
-def test_a_pickle_at_the_end_of_an_epoch():
-    sampler = BatchSampler(range(8), batch_size=2)
-    list(sampler)
-    other = BatchSampler(range(8), batch_size=2, world_size=2)
-    other.load_state_dict(sampler.state_dict())
-    other = pickle.loads(pickle.dumps(other))
-    assert list(other) == []
-    assert len(list(other)) == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -220,16 +209,6 @@ def damaged_progress(name, value=-1):
     progress = copy.copy(BatchSampler([1], batch_size=1)._progress)
     setattr(progress, name, value)
     return progress
-
-
-def test_pickled_in_the_middle_of_an_epoch():
-    sampler = BatchSampler(range(50), batch_size=6)
-    sampler.set_epoch(4)
-    batches = iter(sampler)
-    taken = [next(batches) for _ in range(3)]
-    back = pickle.loads(pickle.dumps(sampler))
-    assert back.state_dict() == sampler.state_dict()
-    assert list(back)[:3] == taken
 
 
 def test_each_argument_is_in_pickles_and_states():
