@@ -43,13 +43,6 @@ def test_values_that_fit(name, value, side):
     assert_pads(TensorSequence([filled(name, (2, 1)), filled(name, (1, 2))]), value, side=side, shape=3)
 
 
-def test_default_values():
-    assert ragged("string", [1, 2]).to_padded()[0, 1] == ""
-    assert ragged("bool", [1, 2]).to_padded()[0, 1] == np.False_
-    assert ragged("complex64", [1, 2]).to_padded()[0, 1] == 0
-    assert type(ragged("string", [1, 2]).to_padded()[0, 1]) is str
-
-
 UNFITTING = [
     ("int32", np.nan),
     ("int32", 1.5),
