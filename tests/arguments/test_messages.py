@@ -260,17 +260,6 @@ class TestColumnsOfArrays:
 
 
 class TestArrayOfASequence:
-    @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "string"])
-    def test_elements_of_one_shape_are_stacked(self, dtype):
-        elements = [np.zeros((2, 3)).astype("str" if dtype == "string" else dtype) for _ in range(4)]
-        seq = sq.TensorSequence(elements)
-        result = np.array(seq)
-        assert result.dtype == seq.dtype
-        assert result.shape == (4, 2, 3)
-        assert result.tolist() == seq.tolist()
-        assert result.flags.writeable
-        assert not any(np.shares_memory(result, element) for element in seq)
-
     def test_of_rank_0_and_of_none(self):
         assert np.asarray(sq.TensorSequence([1.0, 2.0])).tolist() == [1.0, 2.0]
         empty = np.asarray(sq.TensorSequence(dtype="int8"))

@@ -31,12 +31,6 @@ def test_copies_stay_read_only():
             array.flags.writeable = True
 
 
-def test_elements_without_items_that_another_type_makes_too_large():
-    huge = np.broadcast_to(np.zeros((1, 0)), (2**59, 0))
-    with pytest.raises(ValueError, match="too large for an array"):
-        TensorSequence([huge]).astype("complex128")
-
-
 def test_padding_value_that_out_holds():
     out = np.full((3, 2), 7.0)
     TensorSequence([[1.0, 2.0], [3.0], [4.0]]).to_padded(out[0, 0, ...], out=out)

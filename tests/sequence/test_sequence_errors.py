@@ -134,28 +134,6 @@ def test_objects_that_break_change_nothing(make):
         assert_holds(seq, MODEL)
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [lambda seq: seq.compact(), lambda seq: seq.__deepcopy__({}), lambda seq: TensorSequence(seq, copy=True)],
-    ids=["compact", "deepcopy", "copy=True"],
-)
-def test_running_out_of_memory_changes_nothing(edit):
-    """A broadcast array of 2**62 bytes takes no memory until it's copied."""
-    seq = TensorSequence([np.zeros(3, "int8"), np.broadcast_to(np.int8(0), (2**62,))])
-    with pytest.raises((MemoryError, ValueError, OverflowError)):
-        edit(seq)
-    seq._check()
-    assert list(seq.shapes) == [(3,), (2**62,)]
-
-
-def test_compacting_more_bytes_than_can_be_counted_is_an_error():
-    seq = TensorSequence([np.broadcast_to(np.int16(0), (2**61,))] * 4 + [np.zeros(3, "int16")])
-    with pytest.raises((MemoryError, ValueError, OverflowError)):
-        seq.compact()
-    seq._check()
-    assert len(seq) == 5
-
-
 # --- edits in the middle of a call ---
 
 
