@@ -2,11 +2,9 @@
 
 import copy
 import pickle
-import sys
 
 import numpy as np
 import pytest
-from support.processes import PLAIN_MALLOC, output_of
 from support.strategies import NUMBER_NAMES, assert_holds, filled, laid_out
 
 from seqcore import TensorSequence, split_to_sequence
@@ -124,73 +122,6 @@ def test_too_small_a_buffer_is_an_exception(size):
     raw = [buffer[:size] if len(buffer) == source.nbytes else buffer for buffer in raw]
     with pytest.raises(Exception, match=r"\w"):
         pickle.loads(data, buffers=raw)
-
-
-def test_missing_buffers_are_exceptions():
-    data, _ = out_of_band(split_to_sequence(filled("int32", (10, 10))))
-    with pytest.raises(pickle.UnpicklingError):
-        pickle.loads(data, buffers=[])
-
-
-DAMAGE = """
-import os
-import resource
-import numpy as np
-from seqcore import TensorSequence, split_to_sequence
-from support.damage import OTHERS, every_other
-
-if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer has bounds of its own
-    resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))  # damaged counts mustn't cost
-
-
-def touch(seq):
-    seq._check()
-    copy = seq[:] + seq[::-1]
-    copy.reverse()
-    copy.compact()
-    total = [element.tobytes() for element in seq if element.nbytes < 10**6]
-    repr(seq), seq.shapes, seq.nbytes, seq == copy, len(total)
-
-
-rows = np.arange(12, dtype="int64").reshape(3, 4)
-texts = np.array([["a", "b"], ["c", "d"]], object)
-survived = refused = 0
-for seq in [
-    split_to_sequence(rows),
-    split_to_sequence(rows, axis=1, keepdims=0),
-    split_to_sequence(rows[::-1, ::2], [1, 0, 2]),
-    split_to_sequence(texts),
-    TensorSequence([rows, rows.T, rows[0, 0], rows[:0]]),
-    TensorSequence(dtype="float32"),
-]:
-    make, arguments, *rest = seq.__reduce_ex__(5)
-    for other in every_other(arguments, [*OTHERS, split_to_sequence]):
-        if not isinstance(other, tuple):
-            continue
-        try:
-            back = make(*other)
-            if rest and rest[0] is not None:
-                back.__setstate__(rest[0])
-        except MemoryError as error:
-            print(f"{error}: {other}")
-        except Exception:
-            refused += 1
-        else:
-            touch(back)
-            survived += 1
-print(refused, survived)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
-def test_damaged_states_are_exceptions_or_sound_sequences():
-    """In a process of its own, whose memory is bounded: what this looks for are crashes."""
-    *wasteful, counts = output_of("-c", DAMAGE, OPENBLAS_NUM_THREADS="1", **PLAIN_MALLOC).splitlines()
-    assert wasteful == []
-    refused, survived = map(int, counts.split())
-    assert refused > 500
-    assert survived > 0
 
 
 @pytest.mark.mostly_slow(5)

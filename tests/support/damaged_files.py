@@ -16,12 +16,10 @@ import tempfile
 import traceback
 
 import numpy as np
-import pytest
-from support.damage import every_damage, every_other
+from support.damage import OTHERS, every_damage, every_other
+from support.saved import pa, write_column, write_table
 
 import seqcore as sq
-
-pa = pytest.importorskip("pyarrow")
 
 LISTS = [[1, 2], [], [3, 4, 5]]
 TEXTS = [["a", "é"], [], ["日本語 and more than twelve bytes"]]
@@ -36,15 +34,12 @@ def by_us(path, *parts):
 
 
 def by_pyarrow(path, array, compression=None):
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, column(array).schema, options=options) as to:
-        to.write_table(column(array), max_chunksize=2)
+    write_column(path, array, max_chunksize=2, compression=compression)
 
 
 def as_stream(path, table):
-    options = pa.ipc.IpcWriteOptions(compression="lz4" if table.num_columns == 3 else None)
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema, options=options) as to:
-        to.write_table(table, max_chunksize=2)
+    compression = "lz4" if table.num_columns == 3 else None
+    write_table(path, table, max_chunksize=2, stream=True, compression=compression)
 
 
 def columns():
@@ -259,17 +254,47 @@ def mixed(seq):
     return seq[1:] + sq.TensorSequence([np.ones((2, 2), seq.dtype)]) + seq[:1]
 
 
-def pickles(folder, first, step):
-    """Try states that differ from that of a loaded sequence at one place."""
+def of_files(folder):
     paths = [os.path.join(folder, name) for name in ("rows.arrow", "widths.arrow", "texts.arrow")]
     for path, kind in zip(paths, ("matrices", "other widths", "texts"), strict=True):
         KINDS[kind](path)
     rows, widths, texts = map(sq.load, paths)
     order = [5, 0, 1, 1, 3]
+    return rows, rows[order], widths[::-1] + widths, rows[::2] + rows[:1], texts[[2, 0]], mixed(rows)
+
+
+def of_memory(folder):
+    rows = np.arange(12, dtype="int64").reshape(3, 4)
+    return (
+        sq.split_to_sequence(rows),
+        sq.split_to_sequence(rows, axis=1, keepdims=0),
+        sq.split_to_sequence(rows[::-1, ::2], [1, 0, 2]),
+        sq.split_to_sequence(np.array([["a", "b"], ["c", "d"]], object)),
+        sq.TensorSequence([rows, rows.T, rows[0, 0], rows[:0]]),
+        sq.TensorSequence(dtype="float32"),
+    )
+
+
+PICKLED = {"pickles": of_files, "pickles of memory": of_memory}
+
+
+def bound_memory():
+    """Let the process take 2 GB more, because damaged counts mustn't cost."""
+    if sys.platform == "linux" and "libasan" not in os.environ.get("LD_PRELOAD", ""):  # has bounds of its own
+        import resource
+
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 2**31, used + 2**31))
+
+
+def pickles(sequences, first, step):
+    """Try states that differ from those of sequences at one place."""
+    bound_memory()
     survived = refused = 0
-    for seq in (rows, rows[order], widths[::-1] + widths, rows[::2] + rows[:1], texts[[2, 0]], mixed(rows)):
+    for seq in sequences:
         make, arguments, *rest = seq.__reduce_ex__(5)
-        for other in itertools.islice(every_other(arguments), first, None, step):
+        for other in itertools.islice(every_other(arguments, [*OTHERS, max]), first, None, step):
             if not isinstance(other, tuple):
                 continue
             print(f"case {other!r}"[:300], flush=True)
@@ -290,8 +315,8 @@ def pickles(folder, first, step):
 def main(folder, cases, *kinds):
     first, _, step = cases.rpartition("::")
     first, step = int(first or 0), int(step)
-    if kinds == ("pickles",):
-        pickles(folder, first, step)
+    if kinds[0] in PICKLED:
+        pickles(PICKLED[kinds[0]](folder), first, step)
         kinds = ()
     for kind in kinds:
         path = os.path.join(folder, "damaged.arrow")
