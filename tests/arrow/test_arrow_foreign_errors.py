@@ -366,11 +366,6 @@ def test_dictionary_indices_out_of_it(index):
     refused(Node("c", 3, [None, np.array([2, index, 0], "i1")], dictionary=words))
 
 
-@pytest.mark.parametrize("ends", [(0, 3, 2), (-1, 2, 3), (3, 2, 2), (-(2**31), -3, 0)])
-def test_string_offsets_that_fall(ends):
-    refused(Node("u", 2, [None, np.array(ends, "i4"), np.zeros(4, "u1")]), ValueError)
-
-
 @pytest.mark.parametrize("code", ["u", "U"])
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("end", [-1, 11, 2**31 - 1, -(2**31)])

@@ -190,18 +190,6 @@ def test_tensors_of_their_own_shapes(part, order):
     assert_damaged(TensorSequence.from_arrow(table), damaged, model)
 
 
-@pytest.mark.parametrize("width", ["i4", "i8"])
-@pytest.mark.parametrize(
-    ("start", "length"), [(-1, 1), (6, 1), (0, 7), (5, 2), (2**31 - 1, 2**31 - 1), (0, -1)]
-)
-def test_list_views_are_judged_at_once(width, start, length):
-    """Whoever makes them may have them in any order, so all of them are read."""
-    starts, lengths = np.array([0, start], width), np.array([1, length], width)
-    node = Node("+vl" if width == "i4" else "+vL", 2, [None, starts, lengths], [numbers(np.arange(6))])
-    with pytest.raises(ValueError, match="damaged"):
-        TensorSequence.from_arrow(node)
-
-
 # -- numbers that are judged by their ends -------------------------------------------------------------
 
 FAR = range(10**15)

@@ -33,12 +33,6 @@ def test_result_outlives_its_strings():
     assert [int(word) for word in result] == [*range(100)]
 
 
-@pytest.mark.parametrize("axis", [0, 63, -64, -1])
-def test_rank_64(axis):
-    tensors = [np.full((1,) * 64, i, np.int8) for i in range(3)]
-    assert_same(sq.concat_from_sequence(tensors, axis), joined(tensors, axis))
-
-
 class TestErrors:
     @pytest.mark.parametrize("new_axis", [0, 1])
     @pytest.mark.parametrize("name", NAMES)
@@ -76,28 +70,6 @@ class TestErrors:
     def test_new_axis_out_of_range(self, axis):
         with pytest.raises(ValueError, match=rf"axis {axis} .*-3.*\b2\b"):
             sq.concat_from_sequence([np.zeros((2, 3))] * 2, axis, new_axis=1)
-
-    def test_rank_64_has_no_place_for_a_new_axis(self):
-        with pytest.raises(ValueError, match="64"):
-            sq.concat_from_sequence([np.zeros((1,) * 64)] * 2, 0, new_axis=1)
-
-    @pytest.mark.parametrize("new_axis", [0, 1])
-    @pytest.mark.parametrize("count", [1, 2, 4])
-    @pytest.mark.parametrize("shape", [(2**62,), (2**31, 2**31), (2**62, 1)])
-    def test_larger_than_memory(self, shape, count, new_axis):
-        views = [np.broadcast_to(np.int8(1), shape)] * count
-        with pytest.raises((MemoryError, ValueError, OverflowError)):
-            sq.concat_from_sequence(views, 0, new_axis)
-
-    def test_bytes_overflow(self):
-        views = [np.broadcast_to(np.complex128(1), (2**59 - 1,))] * 40
-        with pytest.raises((MemoryError, ValueError, OverflowError)):
-            sq.concat_from_sequence(views, 0)
-
-    @pytest.mark.parametrize("count", [2, 4])
-    def test_extent_overflows_in_an_array_without_bytes(self, count):
-        with pytest.raises((ValueError, OverflowError)):
-            sq.concat_from_sequence([np.zeros((2**62, 0), np.int8)] * count, 0)
 
 
 STACKS = """

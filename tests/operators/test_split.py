@@ -59,23 +59,11 @@ def test_lengths_of_several_integer_types():
         sq.split_to_sequence(tensor, [2**64, np.timedelta64(1, "s")])
 
 
-@pytest.mark.parametrize("split", [4, 2**31, 2**63 - 1, np.uint32(2**32 - 1)])
-def test_number_past_the_axis(split):
-    assert_holds(sq.split_to_sequence(np.arange(3), split), [np.arange(3)])
-
-
 @pytest.mark.parametrize("tensor", [[[1, 2], [3, 4]], ((1.5, 2), (3, 4)), [["a", "b"], ["c", "d"]]])
 def test_nested_lists_are_tensors(tensor):
     expected = np.array(tensor)
     expected = expected.astype(object) if expected.dtype.kind == "U" else expected
     assert_holds(sq.split_to_sequence(tensor, axis=1), cut(expected, [1, 1], 1))
-
-
-@pytest.mark.parametrize("axis", [0, 63, -1, -64])
-def test_rank_64(axis):
-    tensor = np.full((1,) * 64, 7, np.int8)
-    assert_holds(sq.split_to_sequence(tensor, axis=axis), [tensor])
-    assert_holds(sq.split_to_sequence(tensor, axis=axis, keepdims=0), [tensor.squeeze(axis)])
 
 
 class TestErrors:
