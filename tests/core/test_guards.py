@@ -213,13 +213,6 @@ class TestRuns:
 
 
 class TestPickles:
-    def test_arrays_of_one_memory_and_shape(self):
-        square = np.arange(4096).reshape(64, 64)  # large enough to be pickled as it is
-        seq = TensorSequence([square, square.T, square[:, ::-1][:, ::-1], square])
-        back = pickle.loads(pickle.dumps(seq))
-        assert contents(back) == contents(seq)
-        assert np.array_equal(back[1], square.T)
-
     def test_views_whose_ends_are_in_the_middle(self):
         """The first and the last view reach less far than one between them."""
         pa = pytest.importorskip("pyarrow", minversion="17")
@@ -280,15 +273,6 @@ class TestOverlaps:
             batch = TensorSequence([[1], [1] * 9]).to_padded(value)
             assert batch[0].tolist() == [1, *[value] * 8]
 
-    def test_the_shortest_counts_for_multiples(self):
-        """An integer rounds axis 0, and the other axes in which elements differ."""
-        wide = TensorSequence([np.zeros((2, 3)), np.zeros((2, 5))])
-        assert wide.to_padded(multiple_of=4).shape == (2, 4, 8)
-        even = TensorSequence.from_lengths(np.zeros((5, 3)), [2, 3])
-        assert even.to_padded(multiple_of=4).shape == (2, 4, 3)
-        across = sq.split_to_sequence(np.zeros((3, 5)), [2, 3], axis=1)
-        assert across.to_padded(multiple_of=4).shape == (2, 4, 4)
-
 
 class TestEquality:
     @pytest.mark.parametrize("which", [0, 1])
@@ -317,18 +301,6 @@ class TestEquality:
         other.T.reshape(-1)[:] = cube[1].reshape(-1)
         assert table != TensorSequence([cube[0], other])
         assert TensorSequence([cube[0], other]) != table
-
-    @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
-    def test_numbers(self, dtype):
-        same = np.array([0.0, np.inf, -np.inf, 1.5], dtype)
-        other = np.array([-0.0, np.inf, -np.inf, 1.5], dtype)
-        assert TensorSequence([same]) == TensorSequence([other])
-        for position, value in ((0, 1), (1, -np.inf), (2, np.nan), (3, -1.5)):
-            wrong = same.copy()
-            wrong[position] = value
-            assert TensorSequence([same]) != TensorSequence([wrong])
-        nothing = TensorSequence([np.array([np.nan], dtype)])
-        assert nothing != nothing.copy()
 
 
 class TestMemory:

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.strategies import LAYOUTS, NAMES, dtype_of, filled, laid_out, same, unedited
 
 from seqcore import TensorSequence, concat_from_sequence, split_to_sequence
@@ -146,38 +144,9 @@ def test_types_that_are_no_integers(dtype):
             seq.offsets(dtype)
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4, -1, -2])
-def test_each_few_parts_of_one_length(step):
-    """The last part is shorter."""
-    for start in (None, 1, 2):
-        seq = split_to_sequence(np.zeros((9, 2)), 2)[start::step]
-        lengths = np.array([len(one) for one in seq])
-        assert same(seq.lengths(), lengths)
-        assert same(seq.offsets(), np.cumsum([0, *lengths]))
-
-
 def test_rank_0_has_no_length():
     for shapes in ([()], [(2,), ()], [(), (2, 3)]):
         seq = TensorSequence([filled("int32", shape) for shape in shapes])
         for find in (seq.lengths, seq.offsets):
             with pytest.raises(ValueError, match="rank"):
                 find()
-
-
-@given(lengths=st.lists(st.integers(0, 5), max_size=8), data=st.data())
-def test_of_any_mixture(lengths, data):
-    """Splits, whole arrays and repeats, in any order."""
-    trailing = data.draw(st.sampled_from([(), (2,), (0,)]))
-    table = filled("int32", (sum(lengths), *trailing))
-    model = [*(np.split(table, np.cumsum(lengths)[:-1]) if lengths else [])]
-    seq = TensorSequence.from_lengths(table, lengths)
-    for position in data.draw(st.lists(st.integers(0, len(lengths)), max_size=4)):
-        new = filled("int32", (position % 3, *trailing), start=50)
-        seq.insert(position, new)
-        model.insert(position, new)
-    where = data.draw(st.lists(st.integers(0, len(model) - 1), max_size=9)) if model else []
-    found, chosen = seq[where], [model[i] for i in where]
-    assert_values(seq, np.concatenate(model) if model else np.zeros(0, "int32"))
-    assert_values(found, np.concatenate(chosen) if chosen else np.zeros(0, "int32"))
-    assert found.lengths().tolist() == [*map(len, chosen)]
-    assert found.offsets().tolist() == np.cumsum([0, *map(len, chosen)]).tolist()

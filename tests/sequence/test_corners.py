@@ -18,12 +18,6 @@ def test_views_of_elements_make_no_chain_of_owners():
     del seq  # would go 190,000 calls deep
 
 
-def test_a_view_of_an_element_pins_what_the_element_pins():
-    rows = sq.split_to_sequence(np.zeros((1000, 8)))
-    for view in (rows[0], rows[0][:], rows[0].T, rows[0].reshape(2, 4)):
-        assert TensorSequence([view]).pinned_nbytes == 64_000
-
-
 @pytest.mark.parametrize(
     "put_in",
     [
@@ -55,12 +49,6 @@ def test_an_axis_that_edits_the_array_is_read_first():
 
     with pytest.raises(ValueError, match="out of range for a tensor of shape \\(12,\\)"):
         sq.split_to_sequence(array, axis=Axis())
-
-
-def test_compacting_elements_without_items():
-    seq = TensorSequence([np.empty((2**62, 0), np.int8)] * 3)
-    seq.compact()
-    assert seq.shapes == [(2**62, 0)] * 3
 
 
 @pytest.mark.parametrize("options", [{}, {"max_workers": 2, "chunksize": 2}, {"output_dtypes": "float32"}])
