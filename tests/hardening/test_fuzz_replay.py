@@ -3,13 +3,10 @@
 import importlib
 import itertools
 import random
-from pathlib import Path
 
 import pytest
 from support.processes import output_of
 from support.random_cases import examples, run_seed
-
-TESTS = Path(__file__).parents[1]
 
 pytestmark = pytest.mark.thread_unsafe
 
