@@ -238,6 +238,12 @@ def test_where_shapes_begin_to_differ(lengths, at, how, other):
     assert found == [*differ, True].index(True)
 
 
+def test_two_lengths_that_change_places_behind_the_first():
+    one, two = [[0, 1, 2], [0, 1], [0]], [[0, 1, 2], [0], [0, 1]]
+    found = sq.sequence_map(np.add, *map(sq.TensorSequence, (one, two)))
+    assert found.tolist() == [[0, 2, 4], [0, 1], [0, 1]]
+
+
 # --- ufuncs of another kind ---
 
 
