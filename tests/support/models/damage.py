@@ -4,6 +4,7 @@ A damage is a function of a model's bytes and a `random.Random`, which returns o
 the number of a case. Each is printed before it is tried, so that the last one is to blame for a crash.
 """
 
+import contextlib
 import faulthandler
 import math
 import os
@@ -126,11 +127,16 @@ def repeat(data, rng):
 # Damage to what the bytes say.
 
 
+class NothingThere(Exception):
+    """A model has nothing of what a damage is done to, and stays as it is."""
+
+
 def on_model(damage):
     def apply(data, rng):
         model = ModelProto.FromString(data)
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
-            damage(model, rng)
+            with contextlib.suppress(NothingThere):
+                damage(model, rng)
         return model.SerializeToString()
 
     apply.__name__ = damage.__name__
@@ -159,61 +165,54 @@ def names_of(model):
 
 
 def pick(rng, things):
-    return rng.choice(things) if len(things) else None
+    if not len(things):
+        raise NothingThere
+    return rng.choice(things)
 
 
 @on_model
 def rename(model, rng):
     node = pick(rng, [node for node in nodes_of(model) if node.input or node.output])
-    if node is not None:
-        field = pick(rng, [field for field in (node.input, node.output) if len(field)])
-        field[rng.randrange(len(field))] = rng.choice(names_of(model))
+    field = pick(rng, [field for field in (node.input, node.output) if len(field)])
+    field[rng.randrange(len(field))] = rng.choice(names_of(model))
 
 
 @on_model
 def rename_value(model, rng):
     value = pick(rng, values_of(model))
-    if value is not None:
-        value.name = rng.choice(names_of(model))
+    value.name = rng.choice(names_of(model))
 
 
 @on_model
 def drop_name(model, rng):
     node = pick(rng, nodes_of(model))
-    field = None if node is None else pick(rng, [one for one in (node.input, node.output) if len(one)])
-    if field is not None:
-        del field[rng.randrange(len(field))]
+    field = pick(rng, [one for one in (node.input, node.output) if len(one)])
+    del field[rng.randrange(len(field))]
 
 
 @on_model
 def add_name(model, rng):
     node = pick(rng, nodes_of(model))
-    if node is not None:
-        field = rng.choice((node.input, node.output))
-        field.insert(rng.randrange(len(field) + 1), rng.choice(names_of(model)))
+    field = rng.choice((node.input, node.output))
+    field.insert(rng.randrange(len(field) + 1), rng.choice(names_of(model)))
 
 
 @on_model
 def drop_value(model, rng):
     graph = rng.choice(roots_of(model))
     field = pick(rng, [field for field in (graph.input, graph.output) if len(field)])
-    if field is not None:
-        del field[rng.randrange(len(field))]
+    del field[rng.randrange(len(field))]
 
 
 @on_model
 def add_value(model, rng):
     graph, value = rng.choice(graphs_of(model)), pick(rng, values_of(model))
-    if value is not None:
-        rng.choice((graph.input, graph.output)).add().CopyFrom(value)
+    rng.choice((graph.input, graph.output)).add().CopyFrom(value)
 
 
 @on_model
 def change_type(model, rng):
-    value = pick(rng, values_of(model))
-    if value is None:
-        return
-    kind = value.type
+    kind = pick(rng, values_of(model)).type
     if rng.random() < 0.4:
         other = rng.choice(values_of(model)).type
         copy = type(other)()
@@ -245,8 +244,6 @@ def change_type(model, rng):
 @on_model
 def change_operator(model, rng):
     node = pick(rng, nodes_of(model))
-    if node is None:
-        return
     way = rng.random()
     if way < 0.8:
         others = sorted({other.op_type for other in nodes_of(model)})
@@ -260,8 +257,6 @@ def change_operator(model, rng):
 @on_model
 def change_attribute(model, rng):
     node = pick(rng, [node for node in nodes_of(model) if node.attribute])
-    if node is None:
-        return
     one = rng.choice(node.attribute)
     way = rng.randrange(6)
     if way == 0:
@@ -285,13 +280,12 @@ def change_attribute(model, rng):
 @on_model
 def add_attribute(model, rng):
     node = pick(rng, nodes_of(model))
-    if node is not None:
-        name = rng.choice(("axis", "keepdims", "new_axis", "dtype", "to", "value_int", "num_scan_inputs"))
-        value = rng.choice((*HUGE, 1.5, "text", [1, 2], [-1], []))
-        if value == []:
-            node.attribute.append(AttributeProto(name=name, type=AttributeProto.INTS))
-        else:
-            node.attribute.append(helper.make_attribute(name, value))
+    name = rng.choice(("axis", "keepdims", "new_axis", "dtype", "to", "value_int", "num_scan_inputs"))
+    value = rng.choice((*HUGE, 1.5, "text", [1, 2], [-1], []))
+    if value == []:
+        node.attribute.append(AttributeProto(name=name, type=AttributeProto.INTS))
+    else:
+        node.attribute.append(helper.make_attribute(name, value))
 
 
 @on_model
@@ -300,9 +294,7 @@ def change_constant(model, rng):
     tensors += [
         one.t for node in nodes_of(model) for one in node.attribute if one.type == AttributeProto.TENSOR
     ]
-    tensor = pick(rng, tensors)
-    if tensor is not None:
-        change_tensor(tensor, rng)
+    change_tensor(pick(rng, tensors), rng)
 
 
 def change_tensor(tensor, rng):
@@ -341,8 +333,6 @@ def add_initializer(model, rng):
 def move_node(model, rng):
     """Another order, another graph, a second time, or away: values unmade, made twice, or in a circle."""
     graph = pick(rng, [graph for graph in roots_of(model) if graph.node])
-    if graph is None:
-        return
     node = type(graph.node[0])()
     k = rng.randrange(len(graph.node))
     node.CopyFrom(graph.node[k])
@@ -372,9 +362,7 @@ def change_version(model, rng):
 
 @on_model
 def change_function(model, rng):
-    if not model.functions:
-        return
-    function = rng.choice(model.functions)
+    function = pick(rng, model.functions)
     way = rng.randrange(6)
     if way == 0:
         function.name = rng.choice(("put", "join", "Neg", ""))
