@@ -49,19 +49,6 @@ class TestWays:
         result, _ = check_at_once(text, feeds_for(**types))
         assert "If" not in ops(result)
 
-    def test_the_limit_of_what_is_done_at_once(self):
-        text = body("e = Add(a, w)", "float[D]", **ROWS)
-        most = loop.MOST_AT_ONCE
-        cases = [
-            (2049, most // 2049 // 2, True),
-            (2049, most // 2049 + 1, False),
-            (100, 1000, True),
-            (3, 0, False),
-        ]
-        result, _ = check_at_once(text, feeds_of(3, [1]), nloops=1)
-        for width, n, is_first in cases:
-            assert takes_first(result, feeds_of(width, [n])) == [is_first]
-
     @pytest.mark.parametrize(
         ("code", "types"),
         [
