@@ -61,22 +61,6 @@ def test_as_many_as_take_fewer_nodes(nnodes):
         assert_same(outcome(one, feed), outcome(other, feed))
 
 
-@pytest.mark.parametrize("name", ["sentence_means", "sliding_means", "span_pooling", "tf_softmax"])
-def test_either_side(name):
-    """The choice by number, and the one by size inside of it, give what the loop gives."""
-    model = MODELS[name]
-    result = lower(model.path)
-    assert few_of(result)
-    one, other = session(onnx.load(model.path)), session(result)
-    for n in range(model.least, 7):
-        assert_same(outcome(one, model.example(n)), outcome(other, model.example(n)))
-
-
-@pytest.mark.parametrize("name", ["list_ends", "bool_masks", "kept_and_rest"])
-def test_a_choice_by_size_alone_is_quick(name):
-    assert few_of(lower(MODELS[name].path)) == 0
-
-
 @pytest.mark.parametrize("name", ["ragged_softmax", "repeated_phonemes"])
 def test_what_is_computed_for_many_iterations_alone(name):
     """What fails in place of the loop, by a position out of range, is for few alone."""
