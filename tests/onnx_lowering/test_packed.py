@@ -326,19 +326,6 @@ def test_a_loop_within_a_loop_appends_at_once(start, where, more):
     assert sum(node.op_type == "Loop" for node in all_nodes(made)) == 1
 
 
-def test_a_map_within_a_loop():
-    model = parse("""g (float[N, 4] x, int64 n, int64 p) => (float[A] y)
-    <bool yes = {1}, int64[1] nought = {0}> {
-        start = SplitToSequence<keepdims = 0>(x)
-        l = Loop(n, yes, start) <body = b (int64 i, bool c, seq(float[?]) s) => (bool c2, seq(float[?]) t) {
-            c2 = Identity(c)
-            t = SequenceMap(s) <body = d (float[k] e) => (float[k2] f) { f = Concat<axis = 0>(e, e) }>
-        }>
-        y = SequenceAt(l, p)
-    }""")
-    check(model, [{"x": rows(3), "n": np.array(n), "p": np.array(p)} for n in (0, 1, 3) for p in (0, 2, 4)])
-
-
 def test_the_session_packs_nothing():
     """An edit of a packed list copies it."""
     model = parse("""g (float[N, 4] x, int64 n, int64 p) => (int64 y) <bool yes = {1}> {
