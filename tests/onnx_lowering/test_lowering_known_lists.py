@@ -63,15 +63,6 @@ class TestLists:
         assert result == model
         assert any(re.search(why, str(note)) for note in notes), list(map(str, notes))
 
-    def test_lists_inside_a_body(self):
-        text = """g (float[N, 4] x, int64 n) => (float[A, B, C] y) <bool yes = {1}> {
-            y = Loop(n, yes) <body = l (int64 i, bool c) => (bool c2, float[E, F] r) {
-                c2 = Identity(c) e = Gather(x, i) f = Neg(e) s = SequenceConstruct(e, f, e)
-                r = ConcatFromSequence<axis = 0, new_axis = 1>(s)
-            }>
-        }"""
-        check(text, [{"x": rows(3), "n": np.array(n)} for n in (1, 3, 4)])
-
     def test_a_join_of_which_the_shape_alone_is_read(self):
         text = """g (float[N, 4] x, float[3, 4] w) => (int64[K] y) {
             s = SequenceConstruct(x, w) z = ConcatFromSequence<axis = 0, new_axis = 1>(s) y = Shape(z)

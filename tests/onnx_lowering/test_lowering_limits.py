@@ -73,23 +73,6 @@ class TestPieces:
         assert pieces.MOST_AT_ONCE_PIECES == 16
         assert self.cut(count, picked) is is_split
 
-    @pytest.mark.parametrize("axis", [-1, -2, 0, 1])
-    @pytest.mark.parametrize("keepdims", [0, 1])
-    def test_axes_from_the_back_where_the_rank_is_not_known(self, axis, keepdims):
-        """In a loop too, where pieces are picked at a scalar position."""
-        text = f"""g (float[K, L] x0, int64[R] shape, int64 n) => (float[A, B] y, int64[C, D] s, float[E] z)
-        <bool yes = {{1}}, int64 one = {{1}}, int64[1] flat = {{-1}}> {{
-            x = Reshape(x0, shape) l = SplitToSequence<axis = {axis}, keepdims = {keepdims}>(x)
-            y, s = Loop(n, yes) <body = b (int64 i, bool c) => (bool c2, float[F] e, int64[G] h) {{
-                c2 = Identity(c) p = SequenceAt(l, i) e = Reshape(p, flat) h = Shape(p)
-            }}>
-            q = SequenceAt(l, one) z = Reshape(q, flat)
-        }}"""
-        model = parse(text)
-        result, _ = quick_report(model)
-        assert left_in(result) == []
-        same(model, result, *({"x0": rows(2), "shape": np.array([2, 4]), "n": np.array(n)} for n in (1, 2)))
-
 
 class TestLoops:
     def appended(self, code):
