@@ -62,14 +62,6 @@ class TestStarts:
         numbers = np.arange(40, dtype=np.float32).reshape(10, 4) * 4
         check(text, [feed | {"x": numbers} for feed in feeds(lengths=[0, 2, 7])])
 
-    def test_elements_of_other_shapes_stay(self):
-        text = loop(start="k = Slice(a, p, p) first = SequenceConstruct(k)")
-        assert "whose elements may be of several shapes" in why(text)
-        assert quick_report(parse(text))[0] == parse(text)
-        other = loop(x="float[N, 3]")
-        assert "their shapes may differ" in why(other)
-        check(other, [one | {"x": one["x"][:, :3]} for one in feeds()], gone=False)
-
 
 class TestReads:
     """Elements that a round reads of the list that it goes on with."""
@@ -84,11 +76,6 @@ class TestReads:
         if at.startswith("t"):
             text = with_state(text, "float[4] v")
         check(text, feeds(), opset)
-
-    @pytest.mark.parametrize("at", ["zero", "one", "back"])
-    def test_front(self, at):
-        step = f"q = Gather(x, i) h = SequenceAt(s, {at}) e = Add(q, h) t = SequenceInsert(s, e, zero)"
-        check(loop(step, start=TWO), feeds())
 
     @pytest.mark.parametrize("at", ["back, 1", "before, 1", "last, 1", "zero, 0", "one, 0"])
     def test_of_a_list_of_any_length(self, at):
