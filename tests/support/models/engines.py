@@ -102,12 +102,6 @@ class Used:
         return sum(one.taken for one in wholes), sum(one.failures for one in wholes)
 
 
-def is_made(engines, name):
-    """Whether there is something that runs a tier."""
-    tier = engines.tier(name)
-    return tier is not None and tier.made is not None
-
-
 def ran(engines):
     """How often each tier gave results, and how often it failed."""
     found = {one.name: (one.taken, one.failures) for one in engines.tiers}
