@@ -9,7 +9,6 @@ from support.models.sessions import (
     APPEND,
     APPEND_FEED,
     TENSORS_ONLY,
-    assert_as_reference,
     assert_fails,
     assert_values,
     f32,
@@ -52,13 +51,6 @@ class TestWithoutSequences:
         del lacking["w"]
         assert_fails(used, lacking, Exception, "w")
         assert_values(used.run(None, plain_feed()), other.run(None, plain_feed()))
-
-    @pytest.mark.slow
-    def test_a_long_run_of_operators_costs_one_call(self):
-        """The answer is right, at least, for a graph of a thousand nodes."""
-        text = "".join(f"t{i + 1} = Add (t{i}, x)\n" for i in range(1000))
-        given = model(f"g (float[N] x) => (float[N] t1000) {{ t0 = Identity (x)\n {text} }}")
-        assert_as_reference(given, {"x": f32(1, 2)})
 
 
 class TestSignatures:
