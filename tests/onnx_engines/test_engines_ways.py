@@ -138,6 +138,7 @@ class TestLimits:
         for n in (1, 2 * LONG):
             assert_values(used.run(s=[f32(1)] * n, n=i64(n)), [f32(n)])
         assert ran(used.engines) == {"short": (2, 0)}
+        assert used.engines.tier("given steps").made is None  # nobody needs them yet
 
     @pytest.mark.parametrize(
         ("total", "length", "is_short"),
