@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seqcore._arguments.protocols import is_bool
 from seqcore._arguments.shown import MASKED, got, shown
 from seqcore.core.lists import row_of_integers
 
@@ -24,7 +25,7 @@ def as_integer(value):
     """
     if type(value) is int:
         return value
-    if isinstance(value, bool | np.bool_ | np.ma.MaskedArray) or not hasattr(type(value), "__index__"):
+    if is_bool(value) or isinstance(value, np.ma.MaskedArray) or not hasattr(type(value), "__index__"):
         return None
     if isinstance(value, np.ndarray) and (np.ndim(value) or value.dtype.kind not in "iu"):
         return None

@@ -19,6 +19,18 @@ def is_of(value: object, kind: type[_T]) -> TypeGuard[_T]:
     return issubclass(type(value), kind)
 
 
+def is_bool(value):
+    """Return whether a value is a single bool, of Python, NumPy or another library."""
+    if isinstance(value, bool | np.bool_):
+        return True
+    dtype = getattr(value, "dtype", None)  # of PyTorch's tensors, whose `__index__` takes a bool for 0 or 1
+    return (
+        dtype is not None
+        and str(getattr(dtype, "name", dtype)) in ("bool", "torch.bool")
+        and not getattr(value, "ndim", 0)
+    )
+
+
 def is_dataset(value):
     """Return whether a value is a data set of Hugging Face's package `datasets`."""
     return type(value).__module__.partition(".")[0] == "datasets" and hasattr(value, "features")

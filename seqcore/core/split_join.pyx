@@ -36,6 +36,7 @@ from seqcore.core.store cimport (
     shaped_table, size_of, store_of, strides_of, views_table,
 )
 from seqcore._arguments.integers import integers, within_64_bits
+from seqcore._arguments.protocols import is_bool
 from seqcore._arguments.shown import MASKED, got, shown_number, unless_empty_list
 from seqcore._arguments.tensors import as_tensor
 
@@ -208,13 +209,14 @@ cdef cnp.ndarray selection_in_list(tuple items, Py_ssize_t length):
     for i in range(n):
         item = items[i]
         if not PyLong_CheckExact(item):
-            if isinstance(item, (bool, np.bool_)):
+            if isinstance(item, bool) or (not isinstance(item, np.integer) and is_bool(item)):
                 masks += 1
                 positions[i] = bool(item)
                 continue
             if isinstance(item, np.ma.MaskedArray):
                 raise TypeError(f"item {i} of the index list is {MASKED}")
-            if not PyIndex_Check(item) or getattr(item, "ndim", 0):
+            if (not PyIndex_Check(item) or getattr(item, "ndim", 0)
+                    or (cnp.PyArray_Check(item) and np.ndarray.dtype.__get__(item).kind not in "iu")):
                 also = "; DataLoader takes a BatchSampler as batch_sampler=" if isinstance(item, list) else ""
                 raise TypeError(f"an index list must have integers or bools, but item {i} is {got(item)}"
                                 f"{also}")

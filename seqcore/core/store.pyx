@@ -47,6 +47,7 @@ from seqcore.core.limits cimport (
     BLOCK, FETCH_AHEAD, IS_SMALL, MOST_RUNS, RELEASE_FROM, RELEASE_NBYTES, RUNS_OF_AN_EDIT, SINGLE_RUNS,
 )
 from seqcore.core.late import late
+from seqcore._arguments.protocols import is_bool
 from seqcore._arguments.shown import MASKED, got, shown, shown_number
 
 cnp.import_array()
@@ -482,7 +483,8 @@ cdef Py_ssize_t as_position(position) except? -1:
         return PyNumber_AsSsize_t(position, NULL)
     if cnp.PyArray_Check(position):
         return position_in(position)
-    if isinstance(position, (bool, np.bool_)):  # as from seq[len(seq) > 2], which would be element 0 or 1
+    # As from seq[len(seq) > 2], which would be element 0 or 1.
+    if isinstance(position, bool) or (not isinstance(position, np.integer) and is_bool(position)):
         raise TypeError(f"a position must be an integer, got {position}: seq[seq.lengths() > 2] selects "
                         "elements by a mask of one bool for each")
     if PyIndex_Check(position):

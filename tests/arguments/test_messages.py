@@ -114,6 +114,7 @@ MISTAKES = [
     ("seq[ints]", TypeError, ["TensorSequence", "1-D array", "np.array(index)"]),
     ("seq[bools[:2]]", IndexError, ["mask has length 2", "sequence has length 3"]),
     ("seq[[0, True]]", TypeError, ["integers or bools", "1 bool among 2"]),
+    ("seq[[np.array(1.5)]]", TypeError, ["item 0", "float64", "integers or bools"]),
     ("seq[[0, 'a']]", TypeError, ["item 1", "'a'", "integers or bools"]),
     ("seq[[0, 2]] = [F4]", ValueError, ["expected 2 tensors", "got 1"]),
     ("seq.index([9.0])", ValueError, ["no element equals", "[9.0]"]),

@@ -99,12 +99,29 @@ NUMBERS = {
     "workers of batches": lambda s, x: sq.map_batches(np.negative, s, max_workers=x),
     "chunksize": lambda s, x: sq.sequence_map(np.negative, s, chunksize=x),
 }
-BOOLS = {"True": True, "NumPy's": np.True_, "of rank 0": np.array(True)}
+
+
+@dataclasses.dataclass
+class BoolOfPyTorch:
+    """As a tensor of rank 0 of PyTorch, which Python takes for the index 0 or 1."""
+
+    value: bool
+    dtype, ndim = "torch.bool", 0
+
+    def __index__(self):
+        return int(self.value)
+
+    def __bool__(self):
+        return self.value
+
+
+BOOLS = {"True": True, "NumPy's": np.True_, "of rank 0": np.array(True), "PyTorch's": BoolOfPyTorch(True)}
 ROWS_OF_BOOLS = {
     "a list": [True, True],
     "among integers": [2, True],
     "NumPy's among integers": (np.True_, 2),
     "of rank 0 among integers": [2, np.array(True)],
+    "PyTorch's": [BoolOfPyTorch(True)] * 2,
     "an array": np.array([True, True]),
 }
 MASKED = {
@@ -141,6 +158,15 @@ def test_a_bool_is_no_integer(call, value):
     with pytest.raises(TypeError):
         (POSITIONS | NUMBERS)[call](seq, BOOLS[value])
     assert_holds(seq, MODEL)
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_, np.array, BoolOfPyTorch])
+def test_a_list_of_bools_is_a_mask(kind):
+    mask = [kind(one) for one in (False, True, True)]
+    assert_holds(made()[mask], MODEL[1:])
+    assert sq.Columns({"x": [0, 1, 2]})[mask]["x"].tolist() == [1, 2]
+    with pytest.raises(TypeError, match="1 bool among 2"):
+        made()[[0, kind(True)]]
 
 
 @pytest.mark.parametrize("value", ROWS_OF_BOOLS)
