@@ -57,7 +57,16 @@ def with_accelerate(rank, world_size, workers, stop=None, state=None):
     return run(loader, loader, sampler, stop, state)
 
 
-def run(loader, epochs, sampler, stop, state):
+def with_accelerate_dividing(rank, world_size, workers, stop=None, state=None):
+    """The sampler has no ranks, so that its state counts the batches of all."""
+    prepare = importlib.import_module("accelerate.data_loader").prepare_data_loader
+    sampler = sampler_of()
+    loader = DataLoader(DATA, **options(sampler, workers))
+    loader = prepare(loader, num_processes=world_size, process_index=rank, even_batches=True)
+    return run(loader, loader, sampler, stop, state, of_state=world_size)
+
+
+def run(loader, epochs, sampler, stop, state, of_state=1):
     if state is not None:
         sampler.load_state_dict(state)
     epochs.set_epoch(EPOCH)
@@ -65,7 +74,8 @@ def run(loader, epochs, sampler, stop, state):
     for batch in loader:
         seen.append(batch.tolist())
         if len(seen) == stop:
-            state = sampler.state_dict(batches=len(seen))  # because the loader has fetched more
+            # Because the loader has fetched more.
+            state = sampler.state_dict(batches=min(len(seen) * of_state, len(sampler)))
             break
     if state is None:
         state = sampler.state_dict()
@@ -130,6 +140,7 @@ LOADERS = {
     "DataLoader": ("torch", with_data_loader),
     "StatefulDataLoader": ("torchdata", with_stateful_loader),
     "Accelerate": ("accelerate", with_accelerate),
+    "Accelerate, dividing": ("accelerate", with_accelerate_dividing),
     "Lightning": ("pytorch_lightning", with_lightning),
 }
 
