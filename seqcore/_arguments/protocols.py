@@ -108,9 +108,12 @@ def _from_array(value, kind, name):
         reason = "it is nested, and tensor.unbind() has its elements" if nested else shown_error(error)
         raise UnreadableTensorError(f"NumPy can't read {name}, a {kind}: {reason}") from error
     if array.dtype == object and array.size and isinstance(array[(0,) * array.ndim], np.ndarray):
+        remedy = "TensorSequence(list(x)) makes each an element"
+        if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
+            remedy = "TensorSequence.from_arrow(x) takes its lists"
         raise TypeError(
-            f"{name} is a {kind} whose items are arrays: TensorSequence(list(x)) makes each an element; for "
-            "one tensor convert it first, for example with .to_numpy_ndarray()"
+            f"{name} is a {kind} whose items are arrays: {remedy}; for one tensor convert it first, for "
+            "example with np.stack"
         )
     return array
 

@@ -273,9 +273,10 @@ def _as_result(name, value, dtype):
         if not isinstance(value, int | float | complex):
             raise
         needed = np.result_type(own, type(value)())
+        remedy = f"pass dtype={str(needed)!r}, or another {name}" if dtype.kind != "b" else "pass a bool"
         raise TypeError(
             f"{name} is {shown(value)}, which needs dtype {needed}, but the results have dtype "
-            f"{type_name(dtype)}: pass dtype={str(needed)!r}, or another {name}"
+            f"{type_name(dtype)}: {remedy}"
         ) from None
     if item.ndim:
         raise TypeError(f"{name} must be a scalar, got shape {item.shape}")

@@ -101,9 +101,8 @@ class BatchWork(Work):
         if isinstance(result, tuple) == single:
             given = f"a tuple of {len(result)}" if isinstance(result, tuple) else "one tensor"
             before = "one tensor" if single else f"a tuple of {len(dtypes)}" if dtypes else "a tuple"
-            raise OutputError(
-                None, TypeError(f"the body returned {given}, expected {before} as for the elements before")
-            )
+            said = f"expected {before} as for the elements before, or as output_dtypes says"
+            raise OutputError(None, TypeError(f"the body returned {given}, {said}"))
         try:
             values = values_of(result, single)
         except TypeError as error:

@@ -298,7 +298,7 @@ cdef int put_result(list outputs, Results only, result) except -1:
         given = f"a tuple of {len(<tuple>result)}" if isinstance(result, tuple) else "one tensor"
         before = "one tensor" if single else f"a tuple of {n}"
         raise OutputError(None, TypeError(f"the body returned {given}, expected {before} as for the elements "
-                                          "before"))
+                                          "before, or as output_dtypes says"))
     if result is None:
         raise OutputError(None, TypeError("the body returned None, expected a tensor: does it lack a "
                                           "return?"))

@@ -157,7 +157,10 @@ MISTAKES = [
     ("seq + F4", TypeError, ["ndarray", "(2,)", "seq.append", "sequence_map(np.add"]),
     ("np.shape(ints)", TypeError, ["np.shape", "seq.shapes"]),
     ("seq.astype(str)", TypeError, ["float32", "string", "sequence_map"]),
+    ("ints.reduce(np.logical_or, empty=0)", TypeError, ["empty is 0", "bool: pass a bool"]),
+    ("sq.Columns({'a': pyarrow.array([[1], [2, 3]])})", TypeError, ["column 'a'", "from_arrow(x)"]),
     # Maps.
+    ("sq.sequence_map(np.sort, [[1.0]], output_dtypes=('f8', 'f8'))", TypeError, ["2", "output_dtypes says"]),
     ("sq.sequence_map(lambda a: None if len(a) > 3 else a, seq)", TypeError, ["element 2", "None", "return"]),
     ("sq.map_batches(lambda a: None, seq)", TypeError, ["elements 0 to 2", "None", "return"]),
     ("sq.map_batches(np.cumsum, seq, axis=0)", TypeError, ["'axis'", "functools.partial", "lambda"]),
