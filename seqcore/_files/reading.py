@@ -183,7 +183,7 @@ class File:
         return list(self._content()[1] if unread is None else unread)
 
     def _sequence(self, batches, at, number, name, chunks=None):
-        field = self.schema.field(number)
+        field, in_batch = self.schema.field(number), at
         with self._naming_column(field):
             if chunks is None:
                 chunks = self._chunks([batch.select([at]) for batch in batches], self.pa.schema([field]))
@@ -193,7 +193,10 @@ class File:
         column = Column(self.path, self.file.nbytes, self.file.time, name, len(seq))
         column.file = self if self.is_kept else None
         is_mapped = mark_origin(seq, column, self.file)
-        return seq, 0 if is_mapped else seq.nbytes * (8 if seq.dtype == STRING else 1)
+        if is_mapped or seq.dtype != STRING:
+            return seq, 0 if is_mapped else seq.nbytes
+        # A string takes about 56 bytes, its pointer 8, and then its characters.
+        return seq, seq.nbytes * 8 + sum(batch.column(in_batch).nbytes for batch in batches)
 
     def _chunks(self, batches, schema):
         """Return the type of batches, and each as imported data."""
