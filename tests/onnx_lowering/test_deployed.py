@@ -247,6 +247,18 @@ def test_models_of_old_operators_have_no_fixed_shapes(options):
     assert lower(old) == old
 
 
+def test_sums_say_what_they_are():
+    """onnx2torch 1.5 takes other defaults than ONNX."""
+    given = model("""
+        f (float[N, 4] x) => (float[M, 4] y) <int64 zero = {0}> {
+            r = SplitToSequence <keepdims = 0> (x)
+            s = ConcatFromSequence <axis = 0, new_axis = 1> (r)
+            y = CumSum <exclusive = 1> (s, zero)
+        }""")
+    (sums,) = (node for node in lower(given, target="portable").graph.node if node.op_type == "CumSum")
+    assert {one.name: one.i for one in sums.attribute} == {"exclusive": 1, "reverse": 0}
+
+
 def test_a_model_that_gets_too_large(monkeypatch):
     """It is refused before it is made."""
     monkeypatch.setattr(unroll, "MOST_NBYTES", 1000)

@@ -41,6 +41,9 @@ def make_portable(prepared: Prepared) -> Prepared:
             node.drop_attribute("allowzero")
         if node.op_type.startswith("Reduce") and node.attribute("axes") == []:
             node.drop_attribute("axes")  # these are all axes; onnx2torch (1.5) and TVM (0.27) can't read it
+        if node.is_op("CumSum"):  # onnx2torch (1.5) sums from the back without them
+            for name in ("exclusive", "reverse"):
+                node.set_attribute(name, node.attribute(name, 0))
     model.opsets[""] = oldest_opset(model, prepared, _OLDEST)
     return prepared
 
