@@ -7,8 +7,12 @@ import pytest
 from support.models.lowering import (
     OPSETS,
     check,
+    lowered,
+    outcome,
+    parse,
     quick_report,
     rows,
+    session,
     unchecked,
 )
 
@@ -69,6 +73,15 @@ class TestLists:
         }"""
         check(text, [{"x": rows(n), "w": rows(3)} for n in (2, 3)], gone=False)
         check(text.replace("N, 4", "3, 4"), [{"x": rows(3), "w": rows(3)}])
+
+    @pytest.mark.parametrize("axis", [0, 1, -1])
+    def test_a_stack_fails_unless_all_lengths_are_equal(self, axis):
+        text = """g (float[N, 4] x, float[M, 4] w) => (float[A, B, C] z) {
+            s = SequenceConstruct(x, w) z = ConcatFromSequence<axis = %s, new_axis = 1>(s)
+        }"""
+        running = session(lowered(parse(text % axis), packs=False))
+        for n, m in ((0, 3), (3, 0), (2, 3), (3, 3)):  # onnxruntime's Concat passes by empty tensors
+            assert (outcome(running, {"x": rows(n), "w": rows(m)}) is not None) is (n == m)
 
     @pytest.mark.parametrize(
         ("shape", "why"), [("3, 5", "their lengths on axis 1"), ("3, 4, 1", "their ranks")]

@@ -107,6 +107,15 @@ class TestPicking:
         want = np.concatenate(list(pieces), 1) if "Concat" in read else pieces[-1 if "p" in read else 2]
         np.testing.assert_array_equal(got, want)
 
+    @pytest.mark.parametrize("shape", ["N, 4", "5, 4"])
+    def test_columns_at_constant_positions(self, shape):
+        reads = (
+            "a = SequenceAt(s, one) b = SequenceAt(s, two) c = SequenceAt(s, one) d = Sub(a, b) y = Mul(d, c)"
+        )
+        constants = "int64 one = {1}, int64 two = {2}"
+        text = split(reads, "float[A] y", constants, "x", shape, "<axis = 1, keepdims = 0>")
+        check(text, feeds([5] if shape == "5, 4" else LENGTHS))
+
 
 class TestJoiningPieces:
     def test_join_of_listed_pieces(self):
