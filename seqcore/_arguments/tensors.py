@@ -83,7 +83,7 @@ def as_tensors(tensors):
             f"tensors must be an iterable of tensors, got a {type(tensors).__name__}, whose keys would "
             "become the elements: pass list(mapping.values())"
         )
-    if type(tensors).__name__ == "PackedSequence":  # a tuple of what is packed
+    if type(tensors).__name__ == "PackedSequence":  # its four tensors aren't elements
         raise TypeError(
             "tensors must be an iterable of tensors, got a PackedSequence of PyTorch: pass "
             "torch.nn.utils.rnn.unpack_sequence(packed)"
