@@ -78,6 +78,8 @@ def inline_functions(model: ModelProto) -> ModelProto:
                 raise ValueError(
                     f"the model is not valid: {node.op_type} '{name}' has {number}, its function {len(inner)}"
                 )
+        given = {one.name for one in node.attribute}  # onnx (1.23) leaves out the defaults of others
+        node.attribute.extend(one for one in function.attribute_proto if one.name not in given)
     try:
         return onnx.inliner.inline_local_functions(model)
     except RuntimeError as error:

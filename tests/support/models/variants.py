@@ -125,7 +125,7 @@ def with_constants(message):
 
 @variant
 def functions_outlined(message):
-    """Each node of the main graph without graphs of its own is a function."""
+    """Each node without graphs is a function, of its attributes too: those of a call, or defaults."""
     made = copied(message)
     opsets = [one for one in made.opset_import if one.domain in ("", "ai.onnx")]
     made.opset_import.append(helper.make_opsetid("outlined", 1))
@@ -139,8 +139,17 @@ def functions_outlined(message):
         inner = onnx.NodeProto()
         inner.CopyFrom(node)
         inner.input[:], inner.output[:] = inputs, outputs
-        made.functions.append(helper.make_function("outlined", f"f{k}", inputs, outputs, [inner], opsets))
+        del inner.attribute[:]
+        for one in node.attribute:
+            inner.attribute.add(name=one.name, type=one.type, ref_attr_name=one.name)
+        names, defaults = ([], node.attribute) if k % 2 else ([one.name for one in node.attribute], [])
+        made.functions.append(
+            helper.make_function(
+                "outlined", f"f{k}", inputs, outputs, [inner], opsets, names, attribute_protos=defaults
+            )
+        )
         call = helper.make_node(f"f{k}", list(node.input), list(node.output), node.name, domain="outlined")
+        call.attribute.extend([] if k % 2 else node.attribute)
         made.graph.node[k].CopyFrom(call)
     return made
 
