@@ -162,7 +162,7 @@ def nodes_repeated(message):
     def visit(graph, makers):
         makers, nodes = dict(makers), []
         for node in list(graph.node):
-            for name in set(node.input) & set(makers):
+            for name in filter(makers.get, dict.fromkeys(node.input)):
                 if drawn.random() < 0.5:
                     again = copy.deepcopy(makers[name])
                     fresh = {one: f"{one}/again{next(count)}" for one in again.output}
