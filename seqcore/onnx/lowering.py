@@ -108,7 +108,8 @@ def lower(
     ------
     ValueError
         If the model is invalid or the target unknown, if `shapes` don't fit the inputs or the model, if
-        `unroll` is negative, or if the model would get larger than ONNX's 2 GB.
+        `unroll` is negative, if either is given for a model of opset 13 or older, or if the model would get
+        larger than ONNX's 2 GB.
     TypeError
         If `model` or a shape has another type.
     FileNotFoundError

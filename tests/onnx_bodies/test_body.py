@@ -307,7 +307,7 @@ class TestReading:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            (graph([node("Foo", "x", "z")], ["x"], ["z"]), "No Op registered for Foo"),
+            (graph([node("Foo", "x", "z")], ["x"], ["z"]), "No Op registered for Foo.*; of a model"),
             (graph([helper.make_node("Foo", ["x"], ["z"], domain="q")], ["x"], ["z"]), "can't be run: .*Foo"),
             (
                 graph([node("Add", "x y", "z")], ["x", value("y", "float64")], ["z"]),

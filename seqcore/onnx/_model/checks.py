@@ -58,7 +58,10 @@ def _complaint_of(model: ModelProto) -> str:
     try:
         onnx.checker.check_model(checked)
     except (onnx.checker.ValidationError, ValueError) as error:
-        return one_line(error)
+        fault = one_line(error)
+        if fault.startswith("No Op registered for"):  # onnxruntime adds operators to ONNX's domain
+            fault += "; of a model that onnxruntime optimized, pass the one that it was made of"
+        return fault
     return ""
 
 
