@@ -667,7 +667,7 @@ row(
     "offsets, shuffled",
     lambda d: d.shuffled.offsets(),
     {"np.cumsum": lambda d: np.concatenate([[0], np.cumsum(np.diff(d.offsets)[d.order])])},
-    most=1.8,
+    most=2.5,
     reason="as lengths",
 )
 row("values", lambda d: d.seq.values(), {"a view": lambda d: d.values[:]}, most=5, reason=OVERHEAD)
@@ -754,7 +754,7 @@ row(
     "truncate",
     lambda d: d.seq.truncate(4),
     {"by hand": lambda d: np.cumsum(np.minimum(np.diff(d.offsets), 4)), "awkward": lambda d: d.ak[:, :4]},
-    most=4.0,
+    most=6.0,
     reason="starts and lengths are made, which later use reads",
 )
 row(
@@ -954,7 +954,7 @@ row(
     "Columns.__getitem__, a row",
     lambda d: d.columns[3],
     {"by hand": lambda d: {"tokens": d.seq[3], "label": ORDER[3]}},
-    most=2.5,
+    most=3.0,
     reason="the key may be of many kinds",
 )
 row(
