@@ -853,13 +853,11 @@ cdef bint place_elements(Elements *block, Place *place, const Cut *cut, int64_t 
     """Write in which rows elements are, as long as they are of one source; return whether others follow."""
     cdef Source *source = block.source
     cdef Py_ssize_t i, begin, length, stride = place.stride
-    cdef Py_ssize_t low = place.low, high = place.high, n = place.n     # in registers
     cdef int shift = -1
-    cdef bint more = True
     for i in range(4):              # most rows have a power of two of bytes
         if stride == 1 << i:
             shift = i
-    while more and block.source == source:
+    while True:
         for i in range(block.n):
             length = block.rows[i] if source.axis == 0 else source.shape[0]
             begin = block.data[i] - place.data
@@ -869,36 +867,35 @@ cdef bint place_elements(Elements *block, Place *place, const Cut *cut, int64_t 
                 begin = begin // stride if stride else 0
             begins[block.first + i] = begin
             lengths[block.first + i] = length
-            low = min(low, begin)
-            high = max(high, begin + length)
-            n += min(count_views(cut, length), MAX_BYTES - n)
-        more = read_block(block)
-    place.low, place.high, place.n = low, high, n
-    return more
+            place.low = min(place.low, begin)
+            place.high = max(place.high, begin + length)
+            place.n += min(count_views(cut, length), MAX_BYTES - place.n)
+        if not read_block(block):
+            return False
+        if block.source != source:
+            return True
 
 
 cdef Py_ssize_t write_views(Place *place, const Cut *cut, const int64_t *begins, const int64_t *lengths,
                             Py_ssize_t first, Py_ssize_t stop, int64_t *starts, int64_t *sizes,
                             int64_t *order, int64_t *ids, Py_ssize_t done) noexcept nogil:
     """Write the views of elements first to stop; return how many there are then."""
-    cdef Py_ssize_t i, skipped, size, length, at = place.at, low = place.low
-    cdef Cut own = cut[0]           # in registers
+    cdef Py_ssize_t i, skipped, size
     for i in range(first, stop):
-        length, skipped = lengths[i], 0
-        for _ in range(count_views(&own, length)):
-            size = min(own.size, length - skipped)
-            if own.from_end:
-                skipped = length - size
-            starts[at] = begins[i] - low + skipped
-            sizes[at] = size
-            skipped += own.step
+        skipped = 0
+        for _ in range(count_views(cut, lengths[i])):
+            size = min(cut.size, lengths[i] - skipped)
+            if cut.from_end:
+                skipped = lengths[i] - size
+            starts[place.at] = begins[i] - place.low + skipped
+            sizes[place.at] = size
+            skipped += cut.step
             if order != NULL:
-                order[done] = at
+                order[done] = place.at
             if ids != NULL:
                 ids[done] = i
-            at += 1
+            place.at += 1
             done += 1
-    place.at = at
     return done
 
 
@@ -1046,9 +1043,9 @@ cdef Store *views_apart(Store *store, cnp.dtype dtype, const Cut *cut, Py_ssize_
 cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_ids, list ids) except NULL:
     """The views that elements are divided into; `ids` gets an array of the element that each belongs to."""
     cdef Py_ssize_t n = size_of(store), i, first, stop, done = 0, at = 0
-    cdef cnp.ndarray begins = np.empty(n + 1, np.int64)
+    cdef cnp.ndarray begins = np.empty(n, np.int64)
     cdef cnp.ndarray lengths = np.empty(n, np.int64)
-    cdef cnp.ndarray starts = begins, sizes = lengths, order = None, numbers = None
+    cdef cnp.ndarray starts, sizes, order = None, numbers = None
     cdef int64_t *orders = NULL
     cdef int64_t *elements = NULL
     cdef Region region
@@ -1075,8 +1072,7 @@ cdef Store *views_of(Store *store, cnp.dtype dtype, const Cut *cut, bint wants_i
         if wants_ids:
             ids.append(np.arange(n))
         return retained(store)
-    if cut.step != 0 or len(regions) > 1:       # else each view is written over its element
-        starts, sizes = np.empty(total + 1, np.int64), np.empty(total, np.int64)
+    starts, sizes = np.empty(total + 1, np.int64), np.empty(total, np.int64)
     if len(stretches) > len(regions):
         order = np.empty(total, np.int64)
         orders = <int64_t *>cnp.PyArray_DATA(order)
