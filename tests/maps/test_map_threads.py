@@ -328,7 +328,7 @@ def progress(done, total):
         if os.fork() == 0:
             signal.alarm(30)
 try:
-    ended = run(lambda a: time.sleep(1e-3) or a, progress=progress)
+    ended = run(lambda a: time.sleep(1e-2) or a, progress=progress)
 except RuntimeError as error:
     ended = str(error)
 if os.getpid() != parent:
