@@ -31,12 +31,12 @@ from seqcore.core.store cimport (
     NEGATIVE_LENGTH, NO_MEMORY, OF_A_TABLE, OK, OUT_OF_RANGE, RANK_DIFFERS, SHAPED, SHAPE_DIFFERS,
     TOO_LARGE, WITHOUT_GIL, Block, Piece, PyIndex_Check, PyNumber_AsSsize_t, Run, Slot, Source, Status,
     Store, Table, begin_joint_blocks, begin_of, check_read, count, element_of, empty_store, even_table,
-    extent, fill, find_run, has_runs, is_worth_releasing, kept_memory, new_slots, offsets_table, owner_of,
-    padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots, runs_of, shape_of,
+    extent, fill, find_run, has_runs, is_single_bool, is_worth_releasing, kept_memory, new_slots,
+    offsets_table, owner_of, padded_table, raise_damaged, raise_for, read_block, read_one, retain_slots,
+    runs_of, shape_of,
     shaped_table, size_of, store_of, strides_of, views_table,
 )
 from seqcore._arguments.integers import integers, within_64_bits
-from seqcore._arguments.protocols import is_bool
 from seqcore._arguments.shown import MASKED, got, shown_number, unless_empty_list
 from seqcore._arguments.tensors import as_tensor
 
@@ -209,7 +209,7 @@ cdef cnp.ndarray selection_in_list(tuple items, Py_ssize_t length):
     for i in range(n):
         item = items[i]
         if not PyLong_CheckExact(item):
-            if isinstance(item, bool) or (not isinstance(item, np.integer) and is_bool(item)):
+            if is_single_bool(item):
                 masks += 1
                 positions[i] = bool(item)
                 continue

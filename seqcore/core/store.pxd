@@ -293,6 +293,7 @@ cdef extern from "Python.h":
     Py_ssize_t PyNumber_AsSsize_t(object number, PyObject *overflow) except? -1
     bint PyIndex_Check(object number)
 
+cdef bint is_single_bool(value) except -1
 cdef Py_ssize_t as_position(position) except? -1
 cdef int raise_for(Status status, object position, Py_ssize_t n, bint inserting=*) except -1
 

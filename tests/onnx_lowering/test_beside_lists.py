@@ -59,7 +59,7 @@ def test_a_branch_that_is_not_known_stays():
 
 @pytest.mark.parametrize("opset", [14, 17])
 def test_trips_that_may_be_negative(opset):
-    """To OpenVINO that is no limit."""
+    """OpenVINO takes a negative number for one without a limit."""
     text = """g (float[N, 4] x, int64 k) => (float[4] y, float[4] z) <int64 one = {1}, int64 zero = {0}> {
         shape = Shape(x)
         n = Gather(shape, zero)
